@@ -1,0 +1,45 @@
+# `make run` shows the product on this machine; `make test` checks everything. Both set themselves up.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help run test lint format lock bench clean
+
+help:  ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: .venv/ready  ## play Cloud Scheduler against the real handler (ARGS="--slots 20 --store firestore")
+	@$(BIN)/python -m local $(ARGS)
+
+test: .venv/ready policies/.venv/ready  ## every test, with the emulator and the Pulumi engine
+	@$(BIN)/python -m pytest $(ARGS)
+	@cd policies && .venv/bin/python -m pytest
+
+lint: .venv/ready policies/.venv/ready  ## ruff and mypy
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: .venv/ready  ## rewrite the code in the project's format
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+.venv/ready: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv .venv || { echo "needs Python's venv module (Debian: apt-get install python3-venv)"; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+policies/.venv/ready: policies/requirements.txt
+	@$(PYTHON) -m venv policies/.venv
+	@policies/.venv/bin/pip install --quiet --disable-pip-version-check -r policies/requirements.txt
+	@touch $@
+
+lock: .venv/ready  ## write the pinned requirements again from the .in files
+	@$(BIN)/pip install --quiet pip-tools
+	@$(BIN)/pip-compile --quiet --upgrade --strip-extras --allow-unsafe --no-header --no-emit-find-links --no-emit-index-url -o requirements.txt requirements.in
+	@$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --no-header --no-emit-find-links --no-emit-index-url -c requirements.txt -o handler/requirements.txt handler/requirements.in
+
+clean:  ## remove what the commands above made
+	@rm -rf .venv policies/.venv .local .mypy_cache .ruff_cache .pytest_cache

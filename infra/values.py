@@ -1,0 +1,134 @@
+"""Checks of single values: what Google Cloud accepts, and what the program keeps for itself."""
+
+import re
+from datetime import timedelta
+
+from infra import cron, timing
+from infra.reading import duration, matching, text, written
+
+identifier = matching(r"[A-Za-z0-9_-]{1,450}", "takes letters, digits, - and _ only")
+location = matching(r"[a-z]+(-[a-z]+)?[0-9]+|global", "is no location, such as europe-west1")
+region = matching(r"[a-z]+-[a-z]+[0-9]+", "is no region, such as europe-west1")
+project = matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "is no project id, such as my-project-1")
+_env_name = matching(r"[A-Za-z_][A-Za-z0-9_]*", "is no name of an environment variable")
+label_key = matching(
+    r"[a-z][a-z0-9_-]{0,62}", "is no label key: a-z, then at most 62 of a-z, 0-9, - and _"
+)
+label_value = matching(r"[a-z0-9_-]{0,63}", "is no label value: at most 63 of a-z, 0-9, - and _")
+_header_name = matching(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", "is no header name")
+header_value = matching(r"[\x20-\x7e]*", "is no header value: printable ASCII only")
+
+service_name = matching(r"[a-z]([a-z0-9-]*[a-z0-9])?", "takes a-z, 0-9 and -, and starts with a-z")
+stack_name = matching(
+    r"[a-z]([a-z0-9-]{2,18}[a-z0-9])", "takes 4 to 20 of a-z, 0-9 and -, and starts with a-z"
+)
+_role = matching(
+    r"(projects/[^/]+/|organizations/[^/]+/)?roles/[A-Za-z0-9_.]+",
+    "is no role, such as roles/storage.objectUser",
+)
+secret = matching(
+    r"(projects/[^/:]+/secrets/)?[A-Za-z0-9_-]{1,255}(:([1-9]\d*|latest))?",
+    "is no secret: write NAME or NAME:VERSION",
+)
+memory = matching(r"[1-9]\d*(Mi|Gi)", "is no amount of memory: write 512Mi or 2Gi")
+substitution = matching(r"_[A-Z0-9_]{1,100}", "is no user substitution: _ and then A-Z, 0-9 and _")
+database = matching(
+    r"\(default\)|[a-z][a-z0-9-]{2,61}[a-z0-9]", "is no database id: 4 to 63 of a-z, 0-9 and -"
+)
+channel = matching(
+    r"projects/[^/]+/notificationChannels/\d+",
+    "is no notification channel: projects/project/notificationChannels/NUMBER",
+)
+event_name = matching(r"[a-z][a-z0-9-]{1,40}[a-z0-9]", "takes 3 to 42 of a-z, 0-9 and -")
+topic = matching(r"(projects/[^/]+/topics/)?[A-Za-z][A-Za-z0-9._~+%-]{2,254}", "is no topic's name")
+image = matching(
+    r"[^@\s]+@sha256:[0-9a-f]{64}",
+    "is no digest: write REGISTRY/image@sha256:..., so that what was tested is what runs",
+)
+
+
+_CPUS = ("1", "2", "4", "6", "8")
+_BASIC_ROLES = ("roles/owner", "roles/editor", "roles/viewer")
+_OWN_VARIABLES = ("THREADS", "PORT", "WORKERS", "GOOGLE_CLOUD_PROJECT")
+_OWN_PREFIXES = ("ONCE_", "K_", "CLOUD_RUN_", "X_GOOGLE_")
+_REFUSED_HEADERS = {
+    "host": "Cloud Scheduler sets it from the URL",
+    "user-agent": "Cloud Scheduler replaces it",
+    "content-length": "Cloud Scheduler computes it",
+    "content-type": "the body is always sent as application/json",
+    "authorization": "the token of the scheduler's account stands there",
+}
+_REFUSED_PREFIXES = {
+    "x-cloudscheduler": "Cloud Scheduler sets it",
+    "x-google-": "Google replaces it",
+    "x-appengine-": "Google replaces it",
+    "x-scheduler-": "the program sets it; it identifies the run",
+}
+
+
+def expression(value: object) -> str:
+    """Check for five unix-cron fields; return them with single spaces."""
+    cron.check_expression(text(value))
+    return " ".join(text(value).split())
+
+
+def zone(value: object) -> str:
+    """Check for an IANA time zone."""
+    cron.check_zone(text(value))
+    return text(value)
+
+
+def timeout(value: object) -> timedelta:
+    """Check for a request timeout that Cloud Scheduler's attempt deadline can follow."""
+    found = duration(value)
+    if not timing.MIN_TIMEOUT <= found <= timing.MAX_TIMEOUT:
+        raise ValueError(
+            f"is not from {written(timing.MIN_TIMEOUT)} to {written(timing.MAX_TIMEOUT)}, which "
+            "are Cloud Scheduler's limits; work that takes longer belongs into a Cloud Run job "
+            "that `start` starts"
+        )
+    return found
+
+
+def positive(value: object) -> timedelta:
+    """Check for a duration that is not zero."""
+    found = duration(value)
+    if not found:
+        raise ValueError("is zero: at least 1s")
+    return found
+
+
+def cpu(value: object) -> str:
+    """Check for a number of CPUs that Cloud Run offers."""
+    number = str(value)
+    if number in _CPUS or (re.fullmatch(r"0\.\d{1,2}", number) and float(number) >= 0.08):
+        return number
+    raise ValueError(f"is no number of CPUs: 0.08 to 0.99, or {', '.join(_CPUS)}")
+
+
+def role(value: object) -> str:
+    """Check for a role that is not a basic one."""
+    found = _role(value)
+    if found in _BASIC_ROLES:
+        raise ValueError("is a basic role, far wider than any job needs; name a predefined one")
+    return found
+
+
+def variable(value: object) -> str:
+    """Check for an environment variable that is the user's to set."""
+    name = _env_name(value)
+    if name in _OWN_VARIABLES or name.startswith(_OWN_PREFIXES):
+        raise ValueError("is set by the program or by Cloud Run; use another name")
+    return name
+
+
+def header(value: object) -> str:
+    """Check for a request header that is the user's to set."""
+    name = _header_name(value)
+    lower = name.lower()
+    refused = _REFUSED_HEADERS.get(lower) or next(
+        (why for prefix, why in _REFUSED_PREFIXES.items() if lower.startswith(prefix)), None
+    )
+    if refused:
+        raise ValueError(f"cannot be set: {refused}")
+    return name

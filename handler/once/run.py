@@ -1,0 +1,117 @@
+"""What a job author sees: `Run`, `job` and `Fatal`."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from once.identity.scheduler import ScheduledDelivery
+from once.protocol import Claim, Fatal
+
+Job = Callable[["Run"], object]
+J = TypeVar("J", bound=Job)
+
+
+class BadBody(Fatal, ValueError):
+    """The body is not JSON. Fatal, because a retry would bring the same body."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One attempt at one run of a Cloud Scheduler job.
+
+    Parameters
+    ----------
+    project, region, job
+        The job, as the Scheduler's headers name it.
+    schedule_time
+        The slot: aware, UTC, to the minute.
+    run_id
+        64 hex digits, the same for every attempt: the idempotency token to hand downstream.
+    attempt_id
+        Names this attempt.
+    fence
+        Grows with every claim of the same run: a downstream that remembers the highest fence can
+        refuse an attempt whose lease was taken over.
+    deadline
+        When the lease ends: aware, UTC, by this machine's clock.
+    body
+        The request's body.
+    """
+
+    project: str
+    region: str
+    job: str
+    schedule_time: datetime
+    run_id: str
+    attempt_id: str
+    fence: int
+    deadline: datetime
+    body: bytes
+    _claim: Claim = field(repr=False, compare=False)
+
+    def remaining(self) -> timedelta:
+        """Return the time left until the deadline, by the monotonic clock; negative when over."""
+        return self._claim.remaining()
+
+    def json(self) -> Any:
+        """Return the body as JSON.
+
+        Raises
+        ------
+        BadBody
+            If it is not JSON; left alone it ends the run as failed.
+        """
+        return parse_json(self.body)
+
+    @classmethod
+    def of(cls, delivery: ScheduledDelivery, claim: Claim, body: bytes) -> "Run":
+        """Make the run of a delivery whose claim was won."""
+        return cls(
+            project=delivery.project,
+            region=delivery.region,
+            job=delivery.job,
+            schedule_time=delivery.slot,
+            run_id=claim.key.id,
+            attempt_id=claim.attempt_id,
+            fence=claim.fence,
+            deadline=claim.deadline,
+            body=body,
+            _claim=claim,
+        )
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse a body, with an error that a job author can act on."""
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise BadBody(f"the body is not JSON ({error}): {body[:64]!r}") from error
+
+
+JOBS: dict[str, Job] = {}
+"""The registered functions by name."""
+
+
+def job(name: str) -> Callable[[J], J]:
+    """Register a function as the job `name`.
+
+    Parameters
+    ----------
+    name
+        What `X-Scheduler-Function`, or else the Scheduler job's own name, says.
+
+    Raises
+    ------
+    ValueError
+        If a function of that name is registered already.
+    """
+
+    def register(function: J) -> J:
+        if name in JOBS:
+            raise ValueError(f"two functions are registered as job {name!r}: rename one of them")
+        JOBS[name] = function
+        return function
+
+    return register

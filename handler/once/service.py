@@ -1,0 +1,116 @@
+"""From an HTTP request to an answer: the rooms in their order, and the one log line."""
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from once import logs
+from once.answer import Answer, Outcome, answer, severity
+from once.identity import BadDelivery, Delivery
+from once.identity.scheduler import ScheduledDelivery, scheduled
+from once.protocol import Claim, Guard, Report, describe
+from once.run import JOBS, Job, Run
+from once.settings import Settings
+
+
+class Service:
+    """Answers deliveries; knows no web framework.
+
+    Parameters
+    ----------
+    settings
+        Store and durations.
+    stopping
+        Tells whether this process was told to stop.
+    jobs
+        The functions that may run, by name.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
+        jobs: Mapping[str, Job] = JOBS,
+    ) -> None:
+        self._guard = Guard(settings.store, settings.durations, stopping=stopping)
+        self._project = settings.project
+        self._jobs = jobs
+
+    def deliver(self, method: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Answer one delivery.
+
+        Parameters
+        ----------
+        method, headers, body
+            The HTTP request, whatever its path.
+        """
+        begun = time.monotonic()
+        with logs.fields(**logs.trace(headers, self._project)):
+            if method != "POST":
+                return _refuse(Outcome.METHOD_NOT_ALLOWED, begun, f"{method} is refused: use POST")
+            try:
+                delivery = scheduled(headers)
+            except BadDelivery as error:
+                return _refuse(Outcome.BAD_REQUEST, begun, str(error))
+            function = self._jobs.get(delivery.function)
+            if function is None:
+                known = ", ".join(sorted(self._jobs)) or "none"
+                detail = f"no function is registered as {delivery.function!r}; known: {known}"
+                return _refuse(Outcome.UNKNOWN_JOB, begun, detail, delivery.job)
+            report = self._guard.run(delivery, _call(function, delivery, body))
+            return _answer(delivery, report, begun)
+
+
+def _call(function: Job, delivery: ScheduledDelivery, body: bytes) -> Callable[[Claim], object]:
+    def work(claim: Claim) -> object:
+        labels = {"job": delivery.job, "run_id": claim.key.id, "attempt_id": claim.attempt_id}
+        with logs.labels(**labels):
+            return function(Run.of(delivery, claim, body))
+
+    return work
+
+
+def _refuse(outcome: Outcome, begun: float, detail: str, job: str | None = None) -> Answer:
+    """Answer a request that never reached the store."""
+    logs.delivery(
+        severity(outcome),
+        f"{outcome}: {detail}",
+        labels={"outcome": outcome, "job": job},
+        numbers={"duration_ms": _ms(time.monotonic() - begun)},
+    )
+    return answer(outcome, run_id=None, job=job, detail=detail)
+
+
+def _answer(delivery: Delivery, report: Report, begun: float) -> Answer:
+    numbers = {"duration_ms": _ms(time.monotonic() - begun)}
+    if report.claim is not None and delivery.due is not None:
+        lateness = report.claim.version.time - delivery.due
+        numbers["lateness_ms"] = lateness // timedelta(milliseconds=1)
+    words = [f"{report.outcome}: {delivery.name}"]
+    if report.why:
+        words.append(report.why)
+    if report.cause is not None:
+        words.append(describe(report.cause))
+    logs.delivery(
+        severity(report.outcome),
+        "; ".join(words),
+        labels={
+            "outcome": report.outcome,
+            "job": delivery.name,
+            "run_id": report.key.id,
+            "attempt_id": report.attempt_id,
+        },
+        numbers=numbers,
+        cause=report.cause,
+    )
+    return answer(
+        report.outcome,
+        run_id=report.key.id,
+        job=delivery.name,
+        retry_after=report.retry_after,
+    )
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,74 @@
+"""The settings of the handler, from its environment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NoReturn
+
+from once.protocol import Durations
+from once.stores import Store, open_store
+
+STORE = "ONCE_STORE"
+LEASE_SECONDS = "ONCE_LEASE_SECONDS"
+RETENTION_SECONDS = "ONCE_RETENTION_SECONDS"
+
+_DEFAULT_STORE = "sqlite:///.local/runs.db"
+_DEFAULT_LEASE_SECONDS = 360  # the default service timeout of infra/, 5 min, and its margin, 1 min
+_DEFAULT_RETENTION_SECONDS = 7 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment says.
+
+    Parameters
+    ----------
+    store
+        Where records stand; not connected yet.
+    durations
+        Lease and retention.
+    project
+        The Google Cloud project of the store, for the trace field of log lines.
+    """
+
+    store: Store
+    durations: Durations
+    project: str | None
+
+
+def load(environment: Mapping[str, str]) -> Settings:
+    """Read the settings.
+
+    Raises
+    ------
+    SystemExit
+        If one is missing or wrong; the line names it.
+    """
+    url = environment.get(STORE) or ""
+    if not url and "K_SERVICE" in environment:
+        _stop(STORE, "is not set: on Cloud Run give firestore://PROJECT/DATABASE")
+    try:
+        store = open_store(url or _DEFAULT_STORE)
+    except ValueError as error:
+        _stop(STORE, f"= {error}")
+    lease = _seconds(environment, LEASE_SECONDS, _DEFAULT_LEASE_SECONDS)
+    retention = _seconds(environment, RETENTION_SECONDS, _DEFAULT_RETENTION_SECONDS)
+    if retention <= lease:
+        _stop(
+            RETENTION_SECONDS,
+            f"= {retention.total_seconds():.0f} is not longer than {LEASE_SECONDS} = "
+            f"{lease.total_seconds():.0f}: a run would be forgotten before it could end",
+        )
+    project = url.removeprefix("firestore://").split("/")[0] if "firestore" in url else None
+    return Settings(store, Durations(lease, retention), project)
+
+
+def _seconds(environment: Mapping[str, str], name: str, default: int) -> timedelta:
+    text = environment.get(name) or str(default)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10**9:
+        _stop(name, f"= {text!r} is no number of seconds: give a whole number from 1")
+    return timedelta(seconds=int(text))
+
+
+def _stop(name: str, problem: str) -> NoReturn:
+    raise SystemExit(f"{name} {problem}")

@@ -38,6 +38,14 @@ class Fatal(Exception):
     """Raised by a job to end its run for good: recorded as failed, not retried."""
 
 
+class Dropped(Fatal):
+    """Raised by the work to end it without having done it; the message is the reason."""
+
+
+class Unsettled(Exception):
+    """Raised by the work when it cannot tell whether it took effect: the lease must run out."""
+
+
 # --- The decision ---------------------------------------------------------------------------------
 
 
@@ -206,8 +214,9 @@ class Guard:
         delivery
             What was delivered.
         work
-            Called with the claim once it is won. `Fatal` ends the run for good, any other
-            exception releases the claim, a return completes the run.
+            Called with the claim once it is won. A return completes the run, `Fatal` and
+            `Dropped` end it as failed, `Unsettled` leaves the claim to its lease, and any other
+            exception releases it.
         """
         attempt_id = uuid.uuid4().hex
         until = time.monotonic() + BUDGET_SECONDS
@@ -313,6 +322,11 @@ class Guard:
             result = work(claim)
         except Fatal as error:
             return self._finish(claim, "failed", error=describe(error), cause=error)
+        except Unsettled as error:
+            why = "whether it took effect is not known; the claim is left to its lease"
+            return Report(
+                Outcome.UNRELEASED, claim.key, claim.attempt_id, claim, cause=error, why=why
+            )
         except BaseException as error:  # SystemExit too: the job is over, the claim must not stay
             return self._release(claim, cause=error)
         recordable = _is_recordable(result)
@@ -347,7 +361,9 @@ class Guard:
             result=result,
             error=error,
         )
-        ended = Outcome.COMPLETED if status == "completed" else Outcome.FAILED
+        ended = Outcome.COMPLETED
+        if status == "failed":
+            ended = Outcome.DROPPED if isinstance(cause, Dropped) else Outcome.FAILED
         try:
             recorded = self._record(claim, record, time.monotonic() + BUDGET_SECONDS)
         except StoreError as failure:
@@ -493,7 +509,7 @@ def _fits_firestore(value: object, *, in_array: bool = False) -> bool:
         case dict():
             return all(
                 isinstance(name, str)
-                and name
+                and name != ""
                 and not name.startswith("__")
                 and _fits_firestore(each)
                 for name, each in value.items()

@@ -159,6 +159,6 @@ def _datetime(microseconds: int) -> datetime:
 
 
 def _version(update_time: Any) -> Version:
-    """The client says Timestamp and gives a datetime."""
+    """Read the update time: annotated as a Timestamp, in truth a datetime."""
     microseconds = _microseconds(update_time)
     return Version(microseconds, _datetime(microseconds))

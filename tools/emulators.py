@@ -1,0 +1,124 @@
+"""Google's own emulators of Firestore and Pub/Sub, from the installed Google Cloud CLI."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools import tether
+from tools.cache import ToolError
+
+_START_SECONDS = 60
+"""A JVM on a busy machine; seen: 2 to 6 s."""
+
+
+@contextmanager
+def firestore_emulator() -> Iterator[str]:
+    """Bring a Firestore emulator.
+
+    Yields
+    ------
+    str
+        ``host:port``, the value for ``FIRESTORE_EMULATOR_HOST``: what that variable says already,
+        or else an emulator of our own, which ends with the block or with this process.
+
+    Raises
+    ------
+    ToolError
+        Without either; the message says how to get one.
+    """
+    with _emulator(
+        "FIRESTORE_EMULATOR_HOST",
+        "cloud-firestore-emulator",
+        "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar",
+        ("com.google.cloud.datastore.emulator.firestore.CloudFirestore", "start"),
+    ) as host:
+        yield host
+
+
+@contextmanager
+def pubsub_emulator() -> Iterator[str]:
+    """Bring a Pub/Sub emulator, as `firestore_emulator` does.
+
+    Yields
+    ------
+    str
+        ``host:port``, the value for ``PUBSUB_EMULATOR_HOST``.
+
+    Raises
+    ------
+    ToolError
+        Without either; the message says how to get one.
+    """
+    with _emulator(
+        "PUBSUB_EMULATOR_HOST",
+        "pubsub-emulator",
+        "platform/pubsub-emulator/lib/cloud-pubsub-emulator-*.jar",
+        ("com.google.cloud.pubsub.testing.v1.Main",),
+    ) as host:
+        yield host
+
+
+@contextmanager
+def _emulator(variable: str, component: str, jar: str, main: Sequence[str]) -> Iterator[str]:
+    if host := os.environ.get(variable):
+        yield host
+        return
+    java, found = shutil.which("java"), _jar(jar)
+    if java is None or found is None:
+        raise ToolError(
+            f"needs Java and the {component} of the Google Cloud CLI "
+            f"({'no Java' if java is None else 'no emulator'} is installed): "
+            f"https://cloud.google.com/sdk/docs/install, then "
+            f"`gcloud components install {component}` (Debian: apt-get install default-jre "
+            f"google-cloud-cli-{component.removeprefix('cloud-')}); "
+            f"or set {variable} to the HOST:PORT of one that runs"
+        )
+    # Another process may take the port between its choice and the emulator's start.
+    for _ in range(3):
+        port = free_port()
+        # The jar and not the CLI's script: that script stays in front of the JVM as a shell.
+        command = [java, "-Duser.language=en", "-cp", str(found), *main]
+        with tether.running([*command, "--host=127.0.0.1", f"--port={port}"]) as process:
+            if _answers(process, port):
+                yield f"127.0.0.1:{port}"
+                return
+    raise ToolError(f"the {component} ended at its start three times; try by hand: {command}")
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _jar(pattern: str) -> Path | None:
+    gcloud = shutil.which("gcloud")
+    return next(Path(gcloud).resolve().parents[1].glob(pattern), None) if gcloud else None
+
+
+def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
+    """Wait until the emulator answers; False where it ended instead."""
+    until = time.monotonic() + _START_SECONDS
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            return False
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        try:
+            connection.request("GET", "/")
+            if connection.getresponse().status == http.client.OK:
+                return True
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.1)
+        finally:
+            connection.close()
+    return False

@@ -12,6 +12,9 @@ from infra import timing, values
 from infra.cron import Schedule
 from infra.model import (
     DEFAULT_TIMING,
+    PROXY,
+    PROXY_TIMING,
+    SCHEDULER,
     AppEngine,
     BuildTrigger,
     CloudRunJob,
@@ -56,12 +59,6 @@ DEFAULT_SERVICE = "handler"
 DEFAULT_RETENTION = timedelta(days=7)
 DEFAULT_ZONE = "Etc/UTC"
 
-PROXY = "proxy"
-"""The service that starts Google APIs; it exists when a job has `start`."""
-PROXY_TIMEOUT = timedelta(minutes=2)
-"""A look, a start and another look, each with its own budget, and a cold start before them."""
-SCHEDULER = "scheduler"
-"""The account that Cloud Scheduler calls the services with."""
 RESERVED_SERVICES = (PROXY, SCHEDULER, "events")
 
 TOKEN_KEYS = {
@@ -161,7 +158,7 @@ class _Loader:
         services = self._services(name, number)
         jobs = self._jobs(services)
         if any(job.start for job in jobs):
-            services = {**services, PROXY: Service(PROXY, Timing(PROXY_TIMEOUT))}
+            services = {**services, PROXY: Service(PROXY, PROXY_TIMING)}
         config = StackConfig(
             project=self.project,
             region=self.region,
@@ -311,7 +308,7 @@ class _Loader:
         if start and function != name:
             self.problems.add(section.at("function"), "has no use next to start", function)
         if start:
-            timing = Timing(PROXY_TIMEOUT)
+            timing = PROXY_TIMING
         elif service:
             timing = services[service].timing
         else:

@@ -14,6 +14,15 @@ from infra.timing import Retry, Timing
 
 DEFAULT_TIMING = Timing(timedelta(minutes=5))
 
+SCHEDULER = "scheduler"
+"""The account that Cloud Scheduler calls the services with."""
+
+PROXY = "proxy"
+"""The service that starts Google APIs; it exists when a job has `start`."""
+
+PROXY_TIMING = Timing(timedelta(minutes=2))
+"""A look, a start and another look, each with its own budget, and a cold start before them."""
+
 
 @dataclass(frozen=True)
 class Database:

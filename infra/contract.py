@@ -1,0 +1,21 @@
+"""What the program and the handler must agree on; the handler has the same names on its own side.
+
+A test holds the two together, since neither may import the other.
+"""
+
+RUNS_COLLECTION = "scheduler_runs"
+EVENTS_COLLECTION = "processed_events"
+TTL_FIELD = "expire_at"
+
+PROJECT_HEADER = "X-Scheduler-Project"
+REGION_HEADER = "X-Scheduler-Region"
+FUNCTION_HEADER = "X-Scheduler-Function"
+
+STORE = "ONCE_STORE"
+LEASE_SECONDS = "ONCE_LEASE_SECONDS"
+RETENTION_SECONDS = "ONCE_RETENTION_SECONDS"
+STARTS = "ONCE_STARTS"
+THREADS = "THREADS"
+
+JOB_LABEL = "job"
+"""The log label that carries Cloud Scheduler's name of the job."""

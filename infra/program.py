@@ -1,0 +1,100 @@
+"""The whole stack: which components there are, what they wait for, and what the user sees."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from urllib.parse import urlencode
+
+import pulumi
+
+from infra import contract
+from infra.apis import Apis
+from infra.database import Database
+from infra.image import Image
+from infra.model import SCHEDULER, Job, StackConfig
+from infra.reading import written
+from infra.scheduler import Scheduler
+from infra.service import RunService
+
+CONSOLE = "https://console.cloud.google.com"
+
+
+def build(config: StackConfig) -> None:
+    """Declare every resource of the stack and export its outputs.
+
+    Parameters
+    ----------
+    config
+        A checked configuration. Nothing else is read, so the same call works inside the engine and
+        under `pulumi.runtime.set_mocks`.
+    """
+    apis = Apis(config).services
+    database = Database(config, apis)
+    image = config.image or Image(config, apis).digest
+    services = {
+        name: RunService(config, settings, image, {}, [*apis, *database.ready])
+        for name, settings in config.services.items()
+    }
+    Scheduler(config, services, apis)
+    for name, value in _outputs(config, services).items():
+        pulumi.export(name, value)
+
+
+def show(config: StackConfig) -> None:
+    """Print what follows from the configuration: the summary, and each warning."""
+    pulumi.log.info(summary(config))
+    for warning in config.warnings:
+        pulumi.log.warn(warning)
+
+
+def summary(config: StackConfig) -> str:
+    """Write the derived durations of each service, and each job with its next run."""
+    lines = [
+        f"{config.name} in {config.project}, {config.region}: retention {written(config.retention)}"
+    ]
+    for name, service in config.services.items():
+        timing = service.timing
+        lines.append(
+            f"  {name}: timeout and attempt deadline {written(timing.timeout)}, "
+            f"lease {written(timing.lease)}, retries for {written(timing.window)}, "
+            f"{service.concurrency} threads"
+        )
+    for job in config.jobs:
+        state = "paused" if job.paused else f"next {_next_runs(job)[0]}"
+        lines.append(
+            f"    {job.name}: {job.schedule.expression} {job.schedule.zone}, {state}, "
+            f"on {job.service or 'App Engine'}"
+        )
+    return "\n".join(lines)
+
+
+def _outputs(
+    config: StackConfig, services: Mapping[str, RunService]
+) -> Mapping[str, pulumi.Input[object]]:
+    return {
+        "services": {
+            name: {
+                "url": config.service_url(name),
+                "urls": service.urls,
+                "account": service.email,
+            }
+            for name, service in services.items()
+        },
+        "schedulerAccount": config.account_email(SCHEDULER),
+        "database": f"projects/{config.project}/databases/{config.database.name}",
+        "jobs": {job.name: _job_outputs(config, job) for job in config.jobs},
+    }
+
+
+def _job_outputs(config: StackConfig, job: Job) -> Mapping[str, object]:
+    name = config.called(job.name)
+    return {
+        "nextRuns": _next_runs(job),
+        "console": f"{CONSOLE}/cloudscheduler/jobs/edit/{config.scheduler_region}/{name}?"
+        + urlencode({"project": config.project}),
+        "logs": f'labels.{contract.JOB_LABEL}="{name}"',
+    }
+
+
+def _next_runs(job: Job) -> list[str]:
+    return [time.isoformat() for time in islice(job.schedule.after(datetime.now(UTC)), 3)]

@@ -20,6 +20,7 @@ lint: .venv/ready policies/.venv/ready  ## ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@cd policies && ../$(BIN)/mypy --python-executable .venv/bin/python
 
 format: .venv/ready  ## rewrite the code in the project's format
 	@$(BIN)/ruff check --fix .
@@ -31,9 +32,9 @@ format: .venv/ready  ## rewrite the code in the project's format
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-policies/.venv/ready: policies/requirements.txt
+policies/.venv/ready: policies/requirements-dev.txt
 	@$(PYTHON) -m venv policies/.venv
-	@policies/.venv/bin/pip install --quiet --disable-pip-version-check -r policies/requirements.txt
+	@policies/.venv/bin/pip install --quiet --disable-pip-version-check -r policies/requirements-dev.txt
 	@touch $@
 
 lock: .venv/ready  ## write the pinned requirements again from the .in files

@@ -1,0 +1,565 @@
+"""The stack configuration: what is accepted, what is refused, and what the message says."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from infra import cron
+from infra.config import ConfigError, StackConfig, load
+from infra.cron import Schedule
+from infra.model import BuildTrigger, CloudRunJob, Workflow
+from infra.stackfile import read_stack
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+NUMBER = {"projectNumber": "123456789012"}
+JOB: dict[str, Any] = {"name": "report", "schedule": "0 3 * * *"}
+
+
+def read(raw: dict[str, Any], **overrides: Any) -> StackConfig:
+    return load(
+        {**NUMBER, **raw}, **{"project": "a-project", "region": "europe-west1", **overrides}
+    )
+
+
+def read_job(**keys: Any) -> StackConfig:
+    return read({"jobs": [{**JOB, **keys}]})
+
+
+def problems(raw: dict[str, Any], **overrides: Any) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        read(raw, **overrides)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def only_problem(raw: dict[str, Any], **overrides: Any) -> str:
+    found = problems(raw, **overrides)
+    assert len(found) == 1, found
+    return found[0]
+
+
+# What is accepted
+
+
+def test_empty_configuration_has_one_service_and_every_default() -> None:
+    config = read({})
+
+    assert config.name == "scheduled-once"
+    assert not config.production
+    assert config.retention == timedelta(days=7)
+    assert config.scheduler_region == "europe-west1"
+    assert list(config.services) == ["handler"]
+    assert config.services["handler"].timing.timeout == timedelta(minutes=5)
+    assert config.database.name == "scheduled-once"
+    assert config.jobs == ()
+    assert config.warnings == ()
+
+
+def test_names_follow_from_the_configuration_alone() -> None:
+    config = read({"name": "billing"})
+
+    assert config.called("report") == "billing-report"
+    assert config.account_email("handler") == "billing-handler@a-project.iam.gserviceaccount.com"
+    assert (
+        config.service_url("handler") == "https://billing-handler-123456789012.europe-west1.run.app"
+    )
+    assert config.store == "firestore://a-project/billing"
+
+
+def test_job_takes_the_timing_of_its_service() -> None:
+    config = read(
+        {
+            "services": {"quick": {"timeout": "30s"}, "slow": {"timeout": "20m"}},
+            "jobs": [
+                {**JOB, "service": "slow"},
+                {**JOB, "name": "ping", "service": "quick", "function": "pong"},
+            ],
+        }
+    )
+
+    slow, quick = config.jobs
+    assert slow.timing.lease == timedelta(minutes=21)
+    assert slow.retry.max_duration == timedelta(minutes=63)
+    assert (slow.function, quick.function) == ("report", "pong")
+    assert quick.timing.lease == timedelta(seconds=90)
+
+
+def test_time_zone_of_the_stack_is_overridden_by_a_job() -> None:
+    config = read(
+        {"timeZone": "Europe/Berlin", "jobs": [JOB, {**JOB, "name": "b", "timeZone": "UTC"}]}
+    )
+
+    assert [job.schedule.zone for job in config.jobs] == ["Europe/Berlin", "UTC"]
+
+
+@pytest.mark.parametrize("body", [{"a": [1, None]}, [], "text", 0, False])
+def test_body_is_any_value(body: object) -> None:
+    assert read_job(body=body).jobs[0].body == body
+
+
+def test_start_targets_are_full_names_and_add_the_proxy() -> None:
+    config = read(
+        {
+            "jobs": [
+                {
+                    **JOB,
+                    "name": "a",
+                    "start": {"workflow": {"name": "settle", "argument": {"x": [1, {"y": None}]}}},
+                },
+                {
+                    **JOB,
+                    "name": "b",
+                    "start": {
+                        "cloudRunJob": {
+                            "name": "projects/other/locations/us-east1/jobs/crunch",
+                            "args": ["--all"],
+                            "env": {"MODE": "full"},
+                        }
+                    },
+                },
+                {
+                    **JOB,
+                    "name": "c",
+                    "start": {
+                        "buildTrigger": {
+                            "name": "nightly",
+                            "location": "global",
+                            "branch": "main",
+                            "substitutions": {"_TARGET": "prod"},
+                        }
+                    },
+                },
+            ]
+        }
+    )
+
+    assert config.starts == {
+        "a": Workflow(
+            "projects/a-project/locations/europe-west1/workflows/settle",
+            {"x": [1, {"y": None}]},
+        ),
+        "b": CloudRunJob(
+            "projects/other/locations/us-east1/jobs/crunch", ("--all",), {"MODE": "full"}
+        ),
+        "c": BuildTrigger(
+            "projects/a-project/locations/global/triggers/nightly",
+            "main",
+            None,
+            {"_TARGET": "prod"},
+        ),
+    }
+    assert [job.service for job in config.jobs] == ["proxy", "proxy", "proxy"]
+    assert config.services["proxy"].timing == config.jobs[0].timing
+
+
+def test_app_engine_job_has_no_service_and_a_timeout_of_its_own() -> None:
+    (job,) = read_job(appEngine={"service": "api", "relativeUri": "/run", "timeout": "10m"}).jobs
+
+    assert job.service is None
+    assert job.app_engine is not None
+    assert job.app_engine.relative_uri == "/run"
+    assert job.timing.timeout == timedelta(minutes=10)
+
+
+# What is refused: single values
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("every 5 minutes", "has 3 fields where unix-cron has five"),
+        ("0 0 3 * * *", "has 6 fields where unix-cron has five"),
+        ("@daily", "has 1 fields"),
+        ("61 * * * *", "minute '61' is not valid: it takes 0-59"),
+        ("* 24 * * *", "hour '24' is not valid: it takes 0-23"),
+        ("* * 0 * *", "day of the month '0' is not valid"),
+        ("* * * 13 *", "month '13' is not valid"),
+        ("* * * * 8", "day of the week '8' is not valid"),
+        ("* * L * *", "Cloud Scheduler knows no L"),
+        ("* * * * MON#2", "Cloud Scheduler knows no L, W, # or ?"),
+        ("* * ? * *", "Cloud Scheduler knows no L, W, # or ?"),
+        ("* * * * mon", "with names in upper case"),
+        ("* * * MON *", "month 'MON' is not valid"),
+        ("JAN * * * *", "minute 'JAN' is not valid"),
+        ("5/10 * * * *", "a step only after * or a range"),
+        ("*/0 * * * *", "minute '*/0' is not valid"),
+        ("30-10 * * * *", "a range goes upwards"),
+        ("1,,2 * * * *", "minute '' is not valid"),
+        ("1- * * * *", "minute '1-' is not valid"),
+        ("-1 * * * *", "minute '-1' is not valid"),
+        ("1,2- * * * *", "minute '2-' is not valid"),
+        ("0 0 30 2 *", "never fires"),
+        ("0 0 31 4,6 *", "never fires"),
+    ],
+)
+def test_bad_schedule_is_refused_with_its_field(expression: str, reason: str) -> None:
+    found = only_problem({"jobs": [{**JOB, "schedule": expression}]})
+
+    assert found.startswith(f'jobs[0].schedule: "{expression}" ')
+    assert reason in found
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "* * * * *",
+        "*/15 0-6,20-23/2 1,15 JAN,JUN-AUG MON-FRI",
+        "0 0 29 2 *",
+        "0 0 * * 7",
+        "0 0 31 2 MON",
+        "59 23 31 12 SUN",
+    ],
+)
+def test_unix_cron_is_accepted(expression: str) -> None:
+    assert read_job(schedule=expression).jobs[0].schedule.expression == expression
+
+
+@pytest.mark.parametrize(
+    ("zone", "reason"),
+    [
+        ("EST", "is an abbreviation"),
+        ("CET", "write Area/Location"),
+        ("GMT", "is an abbreviation"),
+        ("Mars/Base", "is no time zone of the IANA database"),
+        ("Europe/Berln", "did you mean Europe/Berlin?"),
+        ("+02:00", "is no time zone"),
+    ],
+)
+def test_bad_time_zone_is_refused_with_what_to_write(zone: str, reason: str) -> None:
+    assert reason in only_problem({"jobs": [{**JOB, "timeZone": zone}]})
+
+
+@pytest.mark.parametrize(
+    ("timeout", "reason"),
+    [
+        ("45m", "is not from 15s to 30m"),
+        ("14s", "is not from 15s to 30m"),
+        (90, "has no unit: write 90s for seconds or 90m for minutes"),
+        ("5", "is not a duration: write 90s, 5m, 1h30m or 7d"),
+        ("five minutes", "is not a duration"),
+        ("-5m", "is not a duration"),
+        (True, "is not a string"),
+    ],
+)
+def test_bad_timeout_is_refused(timeout: object, reason: str) -> None:
+    found = only_problem({"services": {"handler": {"timeout": timeout}}})
+
+    assert found.startswith(f"services.handler.timeout: {json.dumps(timeout)} ")
+    assert reason in found
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("User-Agent", "Cloud Scheduler replaces it"),
+        ("Host", "Cloud Scheduler sets it"),
+        ("X-Google-Foo", "Google replaces it"),
+        ("x-appengine-x", "Google replaces it"),
+        ("Content-Length", "Cloud Scheduler computes it"),
+        ("Content-Type", "always sent as application/json"),
+        ("Authorization", "the token of the scheduler's account stands there"),
+        ("X-CloudScheduler-JobName", "Cloud Scheduler sets it"),
+        ("X-CloudScheduler", "Cloud Scheduler sets it"),
+        ("X-Scheduler-Function", "the program sets it"),
+        ("two words", "is no header name"),
+    ],
+)
+def test_header_that_is_not_the_users_is_refused(header: str, reason: str) -> None:
+    found = only_problem({"jobs": [{**JOB, "headers": {header: "x"}}]})
+
+    assert found.startswith(f"jobs[0].headers.{header}: ")
+    assert reason in found
+
+
+def test_header_value_that_is_no_text_is_refused() -> None:
+    assert "quote them: X-N" in only_problem({"jobs": [{**JOB, "headers": {"X-N": 1}}]})
+    assert "printable ASCII" in only_problem({"jobs": [{**JOB, "headers": {"X-N": "a\nb"}}]})
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        ({"name": "x" * 25}, 'name: "xxxxxxxxxxxxxxxxxxxxxxxxx" takes 4 to 20'),
+        ({"name": "Upper"}, "takes 4 to 20 of a-z"),
+        ({"environment": "production"}, 'environment: "production" is not known; it is one of dev'),
+        ({"projectNumber": "my-project"}, "is no project number"),
+        ({"projectNumber": 123456789012}, 'write it in quotes, "123456789012"'),
+        ({"image": "gcr.io/p/handler:latest"}, "is no digest"),
+        ({"labels": {"Team": "x"}}, "labels.Team: "),
+        ({"labels": {"team": "A B"}}, "is no label value"),
+        ({"alerts": {"channels": ["me@example.com"]}}, "alerts.channels[0]: "),
+        ({"jobs": "report"}, 'jobs: "report" is not a list'),
+        ({"jobs": ["report"]}, 'jobs[0]: "report" is not a mapping'),
+        ({"jobs": [{**JOB, "name": "a name"}]}, 'jobs[0].name: "a name" takes letters, digits'),
+        ({"jobs": [{**JOB, "paused": "yes"}]}, "is neither true nor false"),
+        ({"jobs": [{**JOB, "service": "handlr"}]}, "did you mean handler?"),
+        ({"jobs": [{**JOB, "service": "other"}]}, "is not under services; there is handler"),
+        ({"jobs": [{**JOB, "shedule": "x"}]}, "is not a known key; did you mean schedule?"),
+        ({"jobs": [{**JOB, "retry": {"count": 6}}]}, "is not a whole number from 0 to 5"),
+        ({"jbos": []}, "jbos: [] is not a known key; did you mean jobs?"),
+        ({"services": {"proxy": {}}}, "is a name that the program needs itself"),
+        ({"services": {"a_b": {}}}, "services.a_b: "),
+        ({"services": {"h" * 16: {}}}, "of 31 characters; 6 to 30 are allowed"),
+        ({"services": {"handler": {"cpu": 3}}}, "is no number of CPUs"),
+        ({"services": {"handler": {"cpu": "0.5"}}}, "is more than a share of one CPU may serve"),
+        ({"services": {"handler": {"memory": "1GB"}}}, "write 512Mi or 2Gi"),
+        ({"services": {"handler": {"minInstances": 11}}}, "is more than maxInstances"),
+        ({"services": {"handler": {"env": {"ONCE_STORE": "x"}}}}, "is set by the program"),
+        ({"services": {"handler": {"env": {"THREADS": "9"}}}}, "is set by the program"),
+        ({"services": {"handler": {"secrets": {"KEY": "a b"}}}}, "write NAME or NAME:VERSION"),
+        (
+            {"services": {"handler": {"env": {"KEY": "x"}, "secrets": {"KEY": "k"}}}},
+            "is set under env too",
+        ),
+        (
+            {"services": {"handler": {"roles": [{"role": "roles/editor", "bucket": "b"}]}}},
+            "is a basic role",
+        ),
+        (
+            {"services": {"handler": {"roles": [{"role": "roles/storage.objectUser"}]}}},
+            "names no single resource",
+        ),
+        ({"database": {"name": "(default)"}}, "exists once per project"),
+        ({"database": {"manageFields": False}}, "is needed for a new database"),
+    ],
+)
+def test_bad_value_is_refused(raw: dict[str, Any], found: str) -> None:
+    assert found in only_problem(raw)
+
+
+# What is refused: values that do not fit together
+
+
+@pytest.mark.parametrize("missing", ["project", "region"])
+def test_missing_provider_setting_is_told_with_its_command(missing: str) -> None:
+    found = only_problem({}, **{missing: None})
+
+    assert found.startswith(f"gcp:{missing}: is missing: pulumi config set gcp:{missing} ")
+
+
+def test_missing_project_number_is_told_with_its_command() -> None:
+    found = only_problem({"projectNumber": ""})
+
+    assert "gcloud projects describe" in found
+
+
+def test_two_jobs_of_one_name_are_refused() -> None:
+    assert only_problem({"jobs": [JOB, JOB]}) == 'jobs[1].name: "report" names two jobs'
+
+
+def test_job_without_service_is_refused_where_there_are_several() -> None:
+    found = only_problem({"services": {"one": {}, "two": {}}, "jobs": [JOB]})
+
+    assert found == "jobs[0].service: is missing: one of one, two"
+
+
+def test_retry_that_ends_before_the_lease_is_refused_with_the_duration_that_works() -> None:
+    retry = {"count": 0, "maxDuration": "0s"}
+    found = only_problem({"jobs": [{**JOB, "retry": retry}]})
+
+    assert found.startswith("jobs[0].retry: ")
+    assert "maxDuration of at least 11m10s would work" in found
+    assert read_job(retry={**retry, "maxDuration": "11m10s"}).jobs[0].retry.count == 0
+    assert only_problem({"jobs": [{**JOB, "retry": {**retry, "maxDuration": "11m9s"}}]})
+
+
+def test_shortest_wait_longer_than_the_longest_is_refused() -> None:
+    found = only_problem({"jobs": [{**JOB, "retry": {"minBackoff": "2m"}}]})
+
+    assert "is longer than maxBackoff, which is 60s" in found
+
+
+def test_retention_shorter_than_the_retries_is_refused_with_what_is_needed() -> None:
+    found = only_problem({"retention": "1m", "jobs": [JOB]})
+
+    assert found.startswith('retention: "60s" is over before the last retry of report')
+    assert "more than 24m is needed" in found
+    assert only_problem({"retention": "24m", "jobs": [JOB]})
+    assert read({"retention": "24m1s", "jobs": [JOB]})
+
+
+def test_two_targets_are_refused() -> None:
+    found = only_problem(
+        {"jobs": [{**JOB, "service": "handler", "start": {"workflow": {"name": "w"}}}]}
+    )
+
+    assert found == "jobs[0]: has more than one target: service, start"
+
+
+@pytest.mark.parametrize(
+    ("start", "path"),
+    [
+        ({"workflow": {"name": "w", "argument": {"idempotency_token": 1}}}, "argument"),
+        ({"cloudRunJob": {"name": "j", "env": {"IDEMPOTENCY_TOKEN": "x"}}}, "env"),
+        ({"buildTrigger": {"name": "t", "substitutions": {"_IDEMPOTENCY_TOKEN": "x"}}}, "subst"),
+    ],
+)
+def test_users_key_in_the_place_of_the_token_is_refused(start: dict[str, Any], path: str) -> None:
+    found = only_problem({"jobs": [{**JOB, "start": start}]})
+
+    assert path in found
+    assert "is where the run's own token goes" in found
+
+
+@pytest.mark.parametrize(
+    ("start", "reason"),
+    [
+        ({}, "names no single target"),
+        ({"workflow": {"name": "a"}, "cloudRunJob": {"name": "b"}}, "names no single target"),
+        ({"workflow": {}}, "jobs[0].start.workflow.name: is missing"),
+        ({"workflow": {"name": "projects/p/workflows/w"}}, "is no full name"),
+        ({"buildTrigger": {"name": "t", "branch": "a", "tag": "b"}}, "has a branch and a tag"),
+        ({"buildTrigger": {"name": "t", "substitutions": {"x": "y"}}}, "is no user substitution"),
+        ({"pipeline": {}}, "is not a known key"),
+    ],
+)
+def test_bad_start_is_refused(start: dict[str, Any], reason: str) -> None:
+    assert any(reason in found for found in problems({"jobs": [{**JOB, "start": start}]}))
+
+
+def test_body_and_function_have_no_use_next_to_start() -> None:
+    found = problems(
+        {"jobs": [{**JOB, "start": {"workflow": {"name": "w"}}, "body": 1, "function": "f"}]}
+    )
+
+    assert len(found) == 2
+    assert all("has no use next to start" in one for one in found)
+
+
+def test_secret_is_refused_wherever_it_stands_in_a_file() -> None:
+    found = only_problem({"jobs": [{**JOB, "body": {"key": {"secure": "AAAA"}}}]})
+
+    assert found.startswith("jobs[0].body.key: holds a secret")
+    assert "Secret Manager" in found
+
+
+def test_secret_key_of_the_engine_is_refused() -> None:
+    found = only_problem({"jobs": [JOB]}, secret_keys=["jobs"])
+
+    assert found.startswith("jobs: holds a secret")
+    assert "0 3 * * *" not in found
+
+
+def test_all_problems_are_told_at_once_in_one_message() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(
+            {
+                "name": "x" * 25,
+                "retention": "1m",
+                "services": {"handler": {"timeout": 90}},
+                "jobs": [{**JOB, "schedule": "61 * * * *"}, {"name": "b", "shedule": "* * * * *"}],
+            },
+            project=None,
+        )
+
+    paths = [problem.path for problem in caught.value.problems]
+    assert paths == [
+        "gcp:project",
+        "name",
+        "services.handler.timeout",
+        "jobs[0].schedule",
+        "jobs[1].schedule",
+        "jobs[1].shedule",
+        "retention",
+    ]
+    message = str(caught.value)
+    assert message.startswith("the stack configuration has 7 problems:\n  - gcp:project: ")
+    assert message.count("\n") == 7
+
+
+# Warnings
+
+
+@pytest.mark.parametrize(
+    ("schedule", "timeout", "advice"),
+    [
+        ("*/5 * * * *", "5m", "a timeout of 3m59s would fit"),
+        ("0,1 * * * *", "15s", "no timeout is short enough"),
+        ("55 23,0 * * *", "30m", None),
+        ("50,10 * * * *", "20m", "a timeout of 18m59s would fit"),
+        ("*/15 * * * *", "13m", None),
+        ("*/15 * * * *", "14m", "a timeout of 13m59s would fit"),
+    ],
+)
+def test_period_not_longer_than_the_lease_is_warned_of(
+    schedule: str, timeout: str, advice: str | None
+) -> None:
+    config = read(
+        {
+            "services": {"handler": {"timeout": timeout}},
+            "jobs": [{**JOB, "schedule": schedule}],
+        }
+    )
+
+    if advice is None:
+        assert config.warnings == ()
+    else:
+        (warning,) = config.warnings
+        assert warning.startswith("jobs[0].schedule: report runs every ")
+        assert advice in warning
+
+
+# Schedules
+
+
+def test_next_runs_keep_the_local_time_across_a_clock_change() -> None:
+    schedule = Schedule("30 6 * * *", "Europe/Berlin")
+    times = islice(schedule.after(datetime(2026, 10, 24, 0, 0, tzinfo=UTC)), 2)
+
+    assert [time.isoformat() for time in times] == [
+        "2026-10-24T06:30:00+02:00",
+        "2026-10-25T06:30:00+01:00",
+    ]
+
+
+def test_day_of_month_or_day_of_week_is_enough_where_both_are_given() -> None:
+    times = islice(Schedule("0 0 1 * MON", "UTC").after(datetime(2024, 1, 1, 1, tzinfo=UTC)), 5)
+
+    assert [time.day for time in times] == [8, 15, 22, 29, 1]
+
+
+def test_zone_names_are_those_of_the_pinned_database() -> None:
+    assert "Europe/Berlin" in cron.zones()
+    assert len(cron.zones()) > 400
+
+
+# The files
+
+
+@pytest.mark.parametrize("stack", ["dev", "prod"])
+def test_example_stack_is_valid_and_has_no_warning(stack: str) -> None:
+    config = read_stack(REPOSITORY, stack)
+
+    assert config.production is (stack == "prod")
+    assert {job.name for job in config.jobs} >= {"nightly-report", "invoice-run", "sync-rates"}
+    assert config.warnings == ()
+
+
+def test_defaults_in_the_project_file_are_those_of_the_program(tmp_path: Path) -> None:
+    project = yaml.safe_load((REPOSITORY / "Pulumi.yaml").read_text())
+    defaults = {
+        key: declared["default"]
+        for key, declared in project["config"].items()
+        if declared["default"] != ""
+    }
+
+    assert read(defaults) == read({})
+    assert all(declared["description"] for declared in project["config"].values())
+
+
+def test_stack_file_may_name_its_keys_with_the_project(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: mine\nconfig:\n  name: {default: billing}\n")
+    (tmp_path / "Pulumi.test.yaml").write_text(
+        "config:\n"
+        "  gcp:project: a-project\n"
+        "  gcp:region: us-east1\n"
+        '  mine:projectNumber: "123456789012"\n'
+    )
+    config = read_stack(tmp_path, "test")
+
+    assert (config.name, config.region) == ("billing", "us-east1")
+    assert config.project_number == "123456789012"

@@ -51,6 +51,11 @@ class Run:
     body: bytes
     _claim: Claim = field(repr=False, compare=False)
 
+    @property
+    def forced(self) -> bool:
+        """Whether somebody forced this run ahead of its slot."""
+        return self._claim.key.kind == "forced"
+
     def remaining(self) -> timedelta:
         """Return the time left until the deadline, by the monotonic clock; negative when over."""
         return self._claim.remaining()

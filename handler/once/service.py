@@ -11,6 +11,7 @@ from once.identity.scheduler import ScheduledDelivery, scheduled
 from once.protocol import Claim, Guard, Report, describe
 from once.run import JOBS, Job, Run
 from once.settings import Settings
+from once.starts import STARTS
 
 
 class Service:
@@ -23,7 +24,12 @@ class Service:
     stopping
         Tells whether this process was told to stop.
     jobs
-        The functions that may run, by name.
+        The functions that may run, by name, beside those that start Google APIs.
+
+    Raises
+    ------
+    SystemExit
+        If a function has the name of one that starts a Google API.
     """
 
     def __init__(
@@ -35,7 +41,9 @@ class Service:
     ) -> None:
         self._guard = Guard(settings.store, settings.durations, stopping=stopping)
         self._project = settings.project
-        self._jobs = jobs
+        if both := sorted(jobs.keys() & settings.starts.keys()):
+            raise SystemExit(f"{STARTS} names {both[0]!r}, which is a function too: rename one")
+        self._jobs = {**jobs, **settings.starts}
 
     def deliver(self, method: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Answer one delivery.

@@ -1,11 +1,13 @@
 """The settings of the handler, from its environment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NoReturn
 
 from once.protocol import Durations
+from once.run import Job
+from once.starts import ENDPOINTS, STARTS, read_endpoints, read_starts
 from once.stores import Store, open_store
 
 STORE = "ONCE_STORE"
@@ -29,11 +31,14 @@ class Settings:
         Lease and retention.
     project
         The Google Cloud project of the store, for the trace field of log lines.
+    starts
+        Functions that start Google APIs, by name.
     """
 
     store: Store
     durations: Durations
     project: str | None
+    starts: Mapping[str, Job] = field(default_factory=dict)
 
 
 def load(environment: Mapping[str, str]) -> Settings:
@@ -60,7 +65,17 @@ def load(environment: Mapping[str, str]) -> Settings:
             f"{lease.total_seconds():.0f}: a run would be forgotten before it could end",
         )
     project = url.removeprefix("firestore://").split("/")[0] if "firestore" in url else None
-    return Settings(store, Durations(lease, retention), project)
+    return Settings(store, Durations(lease, retention), project, _starts(environment))
+
+
+def _starts(environment: Mapping[str, str]) -> dict[str, Job]:
+    name = ENDPOINTS
+    try:
+        endpoints = read_endpoints(environment.get(ENDPOINTS) or "{}")
+        name = STARTS
+        return read_starts(environment.get(STARTS) or "{}", endpoints)
+    except ValueError as error:
+        _stop(name, str(error))
 
 
 def _seconds(environment: Mapping[str, str], name: str, default: int) -> timedelta:

@@ -507,7 +507,9 @@ class _Loader:
         branch, tag = target.get("branch", text, None), target.get("tag", text, None)
         if branch and tag:
             self.problems.add(target.path, "has a branch and a tag; give one")
-        return BuildTrigger(self._full_name(target, "triggers"), branch, tag, substitutions)
+        account = target.get("serviceAccount", values.service_account, None)
+        name = self._full_name(target, "triggers")
+        return BuildTrigger(name, branch, tag, substitutions, account)
 
     # Events
 

@@ -19,3 +19,6 @@ THREADS = "THREADS"
 
 JOB_LABEL = "job"
 """The log label that carries Cloud Scheduler's name of the job."""
+
+OUTCOME_LABEL = "outcome"
+"""The log label that carries what became of a delivery; only the handler's own lines have it."""

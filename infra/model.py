@@ -106,12 +106,20 @@ class CloudRunJob:
 
 @dataclass(frozen=True)
 class BuildTrigger:
-    """Run a Cloud Build trigger (full name) on a branch or a tag, or on its own default."""
+    """Run a Cloud Build trigger (full name) on a branch or a tag, or on its own default.
+
+    Attributes
+    ----------
+    service_account
+        The account that the trigger's builds run as, where it is one of the user's own: the proxy
+        must be allowed to act as it.
+    """
 
     name: str
     branch: str | None
     tag: str | None
     substitutions: Mapping[str, str]
+    service_account: str | None = None
 
 
 Start: TypeAlias = Workflow | CloudRunJob | BuildTrigger

@@ -7,14 +7,15 @@ from urllib.parse import urlencode
 
 import pulumi
 
-from infra import contract
+from infra import contract, starts
+from infra.alerts import Alerts
 from infra.apis import Apis
 from infra.database import Database
 from infra.image import Image
-from infra.model import SCHEDULER, Job, StackConfig
+from infra.model import PROXY, SCHEDULER, Job, StackConfig
 from infra.reading import written
 from infra.scheduler import Scheduler
-from infra.service import RunService
+from infra.service import RunService, as_json
 
 CONSOLE = "https://console.cloud.google.com"
 
@@ -30,12 +31,21 @@ def build(config: StackConfig) -> None:
     """
     apis = Apis(config).services
     database = Database(config, apis)
+    before = [*apis, *database.ready]
     image = config.image or Image(config, apis).digest
     services = {
-        name: RunService(config, settings, image, {}, [*apis, *database.ready])
+        name: RunService(config, settings, image, {}, before)
         for name, settings in config.services.items()
+        if name != PROXY
     }
+    if config.starts:
+        told = {contract.STARTS: as_json(starts.as_setting(config.starts))}
+        services[PROXY] = RunService(
+            config, config.services[PROXY], image, told, before, config.starts.values()
+        )
     Scheduler(config, services, apis)
+    if config.alert_channels is not None:
+        Alerts(config, config.alert_channels, apis)
     for name, value in _outputs(config, services).items():
         pulumi.export(name, value)
 

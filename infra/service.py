@@ -1,7 +1,7 @@
 """A Cloud Run service: its account, what that account may do, and the service itself."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pulumi
 from pulumi_gcp import (
@@ -15,9 +15,9 @@ from pulumi_gcp import (
     storage,
 )
 
-from infra import contract
+from infra import contract, starts
 from infra.component import Component
-from infra.model import Grant, Service, StackConfig
+from infra.model import Grant, Service, StackConfig, Start
 
 PORT = 8080
 """Cloud Run's default for the PORT variable, named so that the probe can name it too."""
@@ -50,6 +50,7 @@ class RunService(Component):
         image: pulumi.Input[str],
         variables: Mapping[str, str],
         depends_on: Sequence[pulumi.Resource],
+        may_start: Collection[Start] = (),
     ) -> None:
         super().__init__("Service", settings.name, config, depends_on)
         self.settings = settings
@@ -62,8 +63,12 @@ class RunService(Component):
             display_name=f"{config.called(settings.name)} (Cloud Run)",
             opts=self.options(),
         )
-        grants = [self._may_use_database(account), *self._may_read_secrets(account)]
+        grants: list[pulumi.Resource] = [
+            self._may_use_database(account),
+            *self._may_read_secrets(account),
+        ]
         grants += [self._may(grant, account) for grant in settings.roles]
+        grants += starts.grant(may_start, self.member, self.options(account))
         self.service = self._service(image, variables, [account, *grants])
         self.urls = self.service.urls.apply(self._check_urls)
         self.register_outputs({})

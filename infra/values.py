@@ -39,6 +39,10 @@ channel = matching(
     r"projects/[^/]+/notificationChannels/\d+",
     "is no notification channel: projects/project/notificationChannels/NUMBER",
 )
+service_account = matching(
+    r"[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z][a-z0-9-]{4,28}[a-z0-9]\.iam\.gserviceaccount\.com",
+    "is no service account of a user: NAME@PROJECT.iam.gserviceaccount.com",
+)
 event_name = matching(r"[a-z][a-z0-9-]{1,40}[a-z0-9]", "takes 3 to 42 of a-z, 0-9 and -")
 topic = matching(r"(projects/[^/]+/topics/)?[A-Za-z][A-Za-z0-9._~+%-]{2,254}", "is no topic's name")
 image = matching(

@@ -1,0 +1,1 @@
+"""The stack on this machine: the real handler, with Cloud Scheduler played by a program."""

@@ -1,0 +1,238 @@
+"""`make run`: plays Cloud Scheduler against the real handler on this machine."""
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from infra.config import ConfigError
+from infra.reading import written
+from local.handler import HandlerError, Instance, environment
+from local.ledger import Entry, Injections, Ledger
+from local.plan import DEFAULT_SHARES, WORDS, PlannedRun, plan
+from local.player import Played, Player, Site
+from local.report import Screen, listed, trouble
+from local.scale import Scale, scale
+from local.stack import Service, Stack, WiringError, load
+from local.verdict import State, Verdict, judge
+from tools.cache import ToolError
+from tools.emulators import firestore_emulator
+
+ROOT = Path(__file__).resolve().parent.parent
+_INSTANCES = 2
+_AT_ONCE = 16
+"""Runs that are played at the same time; most of them wait."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play a stack; return the exit code.
+
+    Returns
+    -------
+    int
+        0: every promise was kept; 1: one was not; 2: it could not be played; 130: Ctrl-C.
+    """
+    options = _parse(arguments)
+    try:
+        with ExitStack() as stack:
+            return _play(options, stack)
+    except (ConfigError, WiringError, HandlerError, ToolError, FileNotFoundError) as error:
+        print(f"local: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nstopped")
+        return 130
+
+
+def _play(options: argparse.Namespace, closing: ExitStack) -> int:
+    screen = Screen()
+    stack = load(ROOT, options.stack)
+    runs = plan(
+        stack.jobs,
+        slots=options.slots,
+        forced=options.forced,
+        shares=options.shares,
+        seed=options.seed,
+        now=datetime.now(UTC),
+    )
+    if not runs:
+        raise WiringError(f"stack {stack.name} has no job that can be played")
+    folder = _folder()
+    if options.store == "firestore":
+        host = closing.enter_context(firestore_emulator())
+        os.environ["FIRESTORE_EMULATOR_HOST"] = host
+    scales = {name: scale(each.lease, options.speed) for name, each in stack.services.items()}
+    _introduce(screen, stack, scales, options, folder)
+    sites = {
+        name: _site(service, scales[name], options.store, folder, closing)
+        for name, service in stack.services.items()
+    }
+    with ThreadPoolExecutor() as pool:
+        list(
+            pool.map(Instance.address, [each for site in sites.values() for each in site.instances])
+        )
+    ledger = Ledger(folder)
+    player = Player(sites, Injections(folder), ledger, screen.event)
+    results = _play_all(player, runs, ledger, sites, screen, closing)
+    screen.table([results[id(run)] for run in runs])
+    screen.line(f"Logs, records and the jobs' files: {_shown(folder)}")
+    wrong = any(verdict.state is State.WRONG for _, verdict in results.values())
+    return 1 if wrong else 0
+
+
+def _play_all(
+    player: Player,
+    runs: Sequence[PlannedRun],
+    ledger: Ledger,
+    sites: dict[str, Site],
+    screen: Screen,
+    closing: ExitStack,
+) -> dict[int, tuple[Played, Verdict]]:
+    results: dict[int, tuple[Played, Verdict]] = {}
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    closing.callback(_end, player, sites.values(), pool)
+    for future in as_completed([pool.submit(player.play, run) for run in runs]):
+        played = future.result()
+        verdict = judge(
+            played, _entries(ledger, played.run), sites[played.run.job.service].scale.lease_seconds
+        )
+        results[id(played.run)] = (played, verdict)
+        effects = "one effect" if verdict.effects == 1 else f"{verdict.effects} effects"
+        screen.event(
+            played.run,
+            f"{trouble(played.run):<18} {listed(played.answers)}: {effects}",
+            verdict.state,
+        )
+    return results
+
+
+def _end(player: Player, sites: Iterable[Site], pool: ThreadPoolExecutor) -> None:
+    """Let what is under way end at its next step, which breaks off at once."""
+    player.stop()
+    for site in sites:
+        site.close()
+    pool.shutdown(cancel_futures=True)
+
+
+def _entries(ledger: Ledger, run: PlannedRun) -> list[Entry]:
+    slot = run.slot.isoformat()
+    return [each for each in ledger.read() if (each.job, each.slot) == (run.job.name, slot)]
+
+
+def _site(service: Service, scale: Scale, store: str, folder: Path, closing: ExitStack) -> Site:
+    url = f"sqlite:///{folder}/runs.db"
+    if store == "firestore":  # a database of its own, since an emulator may have been used before
+        url = f"{service.env.get('ONCE_STORE', '')}-{folder.name}"
+    env = environment(service, scale, url, folder)
+    instances = [
+        Instance(f"{service.name} {number}", folder, env) for number in range(1, _INSTANCES + 2)
+    ]
+    site = Site(scale, instances[:-1], instances[-1], threading.Lock())
+    closing.callback(site.close)
+    return site
+
+
+def _introduce(
+    screen: Screen,
+    stack: Stack,
+    scales: dict[str, Scale],
+    options: argparse.Namespace,
+    folder: Path,
+) -> None:
+    store = "the Firestore emulator" if options.store == "firestore" else "SQLite"
+    screen.line(
+        f"Cloud Scheduler, played against the real handler: stack {stack.name}, "
+        f"{len(stack.jobs)} jobs, records in {store}, seed {options.seed}"
+    )
+    for name, service in stack.services.items():
+        scale = scales[name]
+        screen.line(
+            f"  {name}: timeout {written(service.timeout)}, lease {written(service.lease)}; "
+            f"played {scale.factor:.0f} times faster: {scale.seconds(service.timeout):.1f} s, "
+            f"{scale.lease_seconds} s"
+        )
+        for variable in service.secrets:
+            if variable not in os.environ:
+                screen.line(
+                    f"  {name}: secret {variable} is not set here: export it if a job reads it"
+                )
+    screen.line(
+        "  scaled: attempt deadline, lease, back-offs, retry window; "
+        "as deployed: the slots (of the recent past), everything else"
+    )
+    for text in (*stack.left_out, *stack.warnings):
+        screen.line(f"  note: {text}")
+    screen.line()
+
+
+def _folder() -> Path:
+    (ROOT / ".local").mkdir(exist_ok=True)
+    stamp = datetime.now(UTC).strftime("%m%d-%H%M%S-")
+    return Path(tempfile.mkdtemp(prefix=stamp, dir=ROOT / ".local"))
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m local",
+        description="Plays Cloud Scheduler against the real handler on this machine.",
+    )
+    parser.add_argument("--stack", default="dev", help="Pulumi.<stack>.yaml (default: %(default)s)")
+    parser.add_argument("--store", choices=["sqlite", "firestore"], default="sqlite")
+    parser.add_argument(
+        "--slots", type=_whole, default=6, help="runs per job (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--forced", type=_whole, default=1, help="forced runs per job (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same faults")
+    parser.add_argument(
+        "--speed",
+        type=_positive,
+        default=60.0,
+        help="how many times faster leases and retries are played (default: %(default)g)",
+    )
+    group = parser.add_argument_group("the share of the runs, 0 to 1, with which this goes wrong")
+    for fault, default in DEFAULT_SHARES.items():
+        group.add_argument(
+            f"--{fault}", type=_share, default=default, help=f"{WORDS[fault]} ({default})"
+        )
+    options = parser.parse_args(arguments)
+    options.shares = {fault: getattr(options, fault.replace("-", "_")) for fault in DEFAULT_SHARES}
+    if sum(options.shares.values()) > 1:
+        parser.error(f"the shares add up to {sum(options.shares.values()):.2f}: at most 1")
+    return options
+
+
+def _whole(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+    return int(text)
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 10000")
+    return number
+
+
+def _share(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,208 @@
+"""Plays Cloud Scheduler: every planned run, with what goes wrong in it."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+
+from local.handler import Instance
+from local.ledger import Injection, Injections, Ledger, Step
+from local.plan import Fault, PlannedRun
+from local.scale import Scale
+from local.scheduler import Answer, headers, may_retry, post, retry_waits
+
+SIMULTANEOUS = 3
+"""How many deliveries of one run arrive at once where duplicates are played."""
+
+_HOPELESS = (400, 404, 405)
+"""Cloud Scheduler would repeat these too; here they end a run, since nothing would change."""
+
+_STALL_MARGIN_SECONDS = 1.0
+"""What a successor gets to finish before the stalled attempt goes on."""
+
+KILLED = Answer(None, "killed")
+LOST = Answer(None, "lost")
+
+
+class Stopped(Exception):
+    """The local stack is being closed."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """One service on this machine.
+
+    Attributes
+    ----------
+    instances
+        The containers that take deliveries in turn, so that no memory of one process can help.
+    doomed
+        The container that is there to be killed.
+    """
+
+    scale: Scale
+    instances: Sequence[Instance]
+    doomed: Instance
+    doom: threading.Lock
+
+    def close(self) -> None:
+        """End all of its containers."""
+        for instance in (*self.instances, self.doomed):
+            instance.close()
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run after it was played: the answers to its deliveries, in their order."""
+
+    run: PlannedRun
+    answers: tuple[Answer, ...]
+
+
+class Player:
+    """Plays runs, several at once.
+
+    Parameters
+    ----------
+    sites
+        The services by name.
+    injections
+        Where faults are ordered that the handler must commit itself.
+    ledger
+        What really happened.
+    say
+        Takes a line about a run while it is played.
+    """
+
+    def __init__(
+        self,
+        sites: dict[str, Site],
+        injections: Injections,
+        ledger: Ledger,
+        say: Callable[[PlannedRun, str], None],
+    ) -> None:
+        self._sites = sites
+        self._injections = injections
+        self._ledger = ledger
+        self._say = say
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Let every run end at its next step, with `Stopped`."""
+        self._stop.set()
+
+    def play(self, run: PlannedRun) -> Played:
+        """Play one run to its end.
+
+        Raises
+        ------
+        Stopped
+            After `stop`.
+        HandlerError
+            If an instance does not start.
+        """
+        site = self._sites[run.job.service]
+        if injection := _injection(run, site.scale):
+            self._injections.put(run.job.name, run.slot, injection)
+        streams = SIMULTANEOUS if run.fault is Fault.DUPLICATE else 1
+        answers: list[Answer] = []
+        with ThreadPoolExecutor(streams) as pool:
+            for stream in [
+                pool.submit(self._stream, run, site, number, answers) for number in range(streams)
+            ]:
+                stream.result()
+        if run.fault is Fault.STALL:
+            self._await_late_end(run, site.scale)
+        return Played(run, tuple(answers))
+
+    def _stream(self, run: PlannedRun, site: Site, number: int, answers: list[Answer]) -> None:
+        """Deliver until Cloud Scheduler would stop."""
+        chance = random.Random(f"{run.seed}/{number}")
+        first = time.monotonic()
+        waits = retry_waits(run.job.retry)
+        doomed = run.fault in (Fault.KILL, Fault.KILL_AFTER)
+        # Somebody who forces a run may do so twice.
+        repeat = run.forced or run.fault is Fault.LOST_ANSWER
+        while True:
+            if doomed:
+                answer = self._deliver_to_doomed(run, site, chance)
+                doomed = answer is not KILLED
+            else:
+                instance = site.instances[number % len(site.instances)]
+                answer = self._deliver(run, instance, site.scale, chance)
+            ended = answer.accepted and not repeat
+            if answer.accepted and repeat:
+                repeat = False
+                answer = LOST if run.fault is Fault.LOST_ANSWER else answer
+            answers.append(answer)
+            if ended or answer.status in _HOPELESS:
+                return
+            number += 1
+            wait, retry = next(waits)
+            self._sleep(site.scale.seconds(wait))
+            since_first = timedelta(seconds=(time.monotonic() - first) * site.scale.factor)
+            if not may_retry(run.job.retry, retry, since_first):
+                return
+
+    def _deliver(
+        self, run: PlannedRun, instance: Instance, scale: Scale, chance: random.Random
+    ) -> Answer:
+        answer = post(
+            instance.address(),
+            run.job.path,
+            headers(run.job, run.slot, chance),
+            run.job.body,
+            scale.seconds(run.job.attempt_deadline),
+        )
+        if self._stop.is_set():
+            raise Stopped
+        return answer
+
+    def _deliver_to_doomed(self, run: PlannedRun, site: Site, chance: random.Random) -> Answer:
+        """Deliver to the container that will die of it; one run at a time, it takes all along."""
+        with site.doom:
+            answer = self._deliver(run, site.doomed, site.scale, chance)
+            if answer.status is not None or not site.doomed.died():
+                return answer
+        lease = site.scale.lease_seconds
+        self._say(run, f"SIGKILL: its container is gone, its lease of {lease} s is not")
+        return KILLED
+
+    def _await_late_end(self, run: PlannedRun, scale: Scale) -> None:
+        """Wait for the stalled attempt, whose caller is long gone."""
+        until = time.monotonic() + _stall_seconds(run, scale)
+        slot = run.slot.isoformat()
+        while time.monotonic() < until:
+            steps = [
+                entry
+                for entry in self._ledger.read()
+                if (entry.job, entry.slot) == (run.job.name, slot)
+            ]
+            if sum(entry.step is not Step.BEGIN for entry in steps) >= 2:
+                return
+            self._sleep(0.2)
+
+    def _sleep(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise Stopped
+
+
+def _injection(run: PlannedRun, scale: Scale) -> Injection | None:
+    """Return what the handler must do to itself for a fault, if anything."""
+    if run.fault in (Fault.RAISE, Fault.KILL, Fault.KILL_AFTER):
+        return Injection(run.fault)
+    if run.fault is Fault.SLOW:
+        deadline = scale.seconds(run.job.attempt_deadline)
+        return Injection(run.fault, deadline + (scale.lease_seconds - deadline) / 10)
+    if run.fault is Fault.STALL:
+        return Injection(run.fault, _stall_seconds(run, scale))
+    return None
+
+
+def _stall_seconds(run: PlannedRun, scale: Scale) -> float:
+    """Long enough for the lease to end, a retry to come and the successor to finish."""
+    wait = scale.seconds(run.job.retry.max_backoff)
+    return scale.lease_seconds + wait + _STALL_MARGIN_SECONDS

@@ -1,0 +1,123 @@
+"""What people read: lines while the runs are played, and the table at the end."""
+
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+
+from local.plan import Fault, PlannedRun
+from local.player import Played
+from local.scheduler import Answer
+from local.verdict import State, Verdict
+
+SHORT = {
+    Fault.NONE: "nothing",
+    Fault.DUPLICATE: "3 at once",
+    Fault.LOST_ANSWER: "answer lost",
+    Fault.RAISE: "job raises once",
+    Fault.SLOW: "outlasts deadline",
+    Fault.KILL: "killed mid-job",
+    Fault.KILL_AFTER: "killed after work",
+    Fault.STALL: "stalls past lease",
+}
+
+_COLOURS = {State.ONCE: "32", State.REPEATED: "33", State.WRONG: "31"}
+_MARKS = {State.ONCE: "✓", State.REPEATED: "!", State.WRONG: "✗"}
+_HEAD = ("run", "what goes wrong", "deliveries", "answers", "attempts", "effects")
+_NUMBERS = (2, 4, 5)
+
+
+def name(run: PlannedRun) -> str:
+    """Return what a run is called in the output: its job, and its slot in UTC."""
+    return f"{run.job.label} {run.slot:%m-%d %H:%M}Z"
+
+
+def trouble(run: PlannedRun) -> str:
+    """Return in few words what goes wrong with a run."""
+    return "forced, twice" if run.forced else SHORT[run.fault]
+
+
+def listed(answers: Sequence[Answer]) -> str:
+    """Return the answers in their order, the same ones in a row as one."""
+    words = []
+    for outcome, group in groupby(answer.outcome for answer in answers):
+        times = len(list(group))
+        words.append(outcome if times == 1 else f"{outcome} x{times}")
+    return ", ".join(words)
+
+
+class Screen:
+    """Writes whole lines, from any thread, with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._lock = threading.Lock()
+        self._colourful = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+    def line(self, text: str = "") -> None:
+        """Write a line."""
+        with self._lock:
+            print(text, flush=True)
+
+    def event(self, run: PlannedRun, text: str, state: State | None = None) -> None:
+        """Write a line about a run that is being played, or was."""
+        mark = " " if state is None else self._mark(state)
+        self.line(f"{time.monotonic() - self._begun:6.1f} s  {mark} {name(run):<28} {text}")
+
+    def table(self, rows: Sequence[tuple[Played, Verdict]]) -> None:
+        """Write one row per run, and the sum of all."""
+        cells = [
+            (
+                name(played.run),
+                trouble(played.run),
+                str(len(played.answers)),
+                listed(played.answers),
+                str(verdict.attempts),
+                str(verdict.effects),
+            )
+            for played, verdict in rows
+        ]
+        widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
+
+        def row(values: Sequence[str]) -> str:
+            return "  ".join(
+                value.rjust(width) if index in _NUMBERS else value.ljust(width)
+                for index, (value, width) in enumerate(zip(values, widths, strict=True))
+            )
+
+        self.line()
+        self.line(f"  {row(_HEAD)}")
+        self.line(f"  {'-' * len(row(_HEAD))}")
+        for values, (_, verdict) in zip(cells, rows, strict=True):
+            self.line(f"{self._mark(verdict.state)} {row(values)}")
+            if verdict.note:
+                self.line(f"      {verdict.note}")
+        self.line()
+        self.line(self._sum(rows))
+
+    def _sum(self, rows: Sequence[tuple[Played, Verdict]]) -> str:
+        states = Counter(verdict.state for _, verdict in rows)
+        deliveries = sum(len(played.answers) for played, _ in rows)
+        attempts = sum(verdict.attempts for _, verdict in rows)
+        effects = sum(verdict.effects for _, verdict in rows)
+        parts = [
+            f"{len(rows)} runs: {deliveries} deliveries, {attempts} attempts, {effects} effects.",
+            f"{states[State.ONCE]} took effect exactly once.",
+        ]
+        if states[State.REPEATED]:
+            parts.append(
+                f"{states[State.REPEATED]} twice, where a takeover makes that possible: "
+                "run_id and fence tell the two apart."
+            )
+        if states[State.WRONG]:
+            parts.append(self._paint(State.WRONG, f"{states[State.WRONG]} BROKE THE PROMISE (✗)."))
+        return " ".join(parts)
+
+    def _mark(self, state: State) -> str:
+        return self._paint(state, _MARKS[state])
+
+    def _paint(self, state: State, text: str) -> str:
+        return f"\x1b[{_COLOURS[state]}m{text}\x1b[0m" if self._colourful else text

@@ -1,0 +1,122 @@
+"""Judges a run that was played: did it take effect once, and if not, was that promised. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+from local.ledger import Entry, Step
+from local.plan import MAY_REPEAT, Fault
+from local.player import Played
+
+
+class State(Enum):
+    """How a run ended."""
+
+    ONCE = "once"
+    REPEATED = "repeated"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is to be said about a run.
+
+    Attributes
+    ----------
+    attempts, effects
+        How often the job was begun, and how often it ran to its end.
+    note
+        Why, where the numbers do not speak for themselves.
+    """
+
+    state: State
+    attempts: int
+    effects: int
+    note: str = ""
+
+
+def judge(played: Played, entries: Sequence[Entry], lease_seconds: float) -> Verdict:
+    """Judge one run.
+
+    Parameters
+    ----------
+    played
+        The run, and what was delivered and answered.
+    entries
+        Its lines of the ledger, in the order in which they were written.
+    lease_seconds
+        How long its lease lasts on this machine.
+    """
+    begins = [entry for entry in entries if entry.step is Step.BEGIN]
+    effects = [entry for entry in entries if entry.step is Step.EFFECT]
+
+    def verdict(state: State, note: str = "") -> Verdict:
+        return Verdict(state, len(begins), len(effects), note)
+
+    if problem := _problem(played, begins):
+        return verdict(State.WRONG, problem)
+    if not effects:
+        return verdict(State.WRONG, f"no effect: {_last_error(entries)}")
+    if len(effects) == 1:
+        return verdict(State.ONCE, _note(played.run.fault, entries))
+    if played.run.fault not in MAY_REPEAT:
+        return verdict(State.WRONG, _why_repeated(entries, effects, lease_seconds))
+    if len(effects) > 2 or len({entry.fence for entry in effects}) < 2:
+        return verdict(State.WRONG, f"the fences do not tell its effects apart: {_fences(effects)}")
+    early, late = effects
+    if early.fence < late.fence:
+        return verdict(
+            State.REPEATED,
+            "done again after the takeover, under the same run_id: a downstream that knows "
+            f"run_ids refuses it (fences {_fences(effects)})",
+        )
+    return verdict(
+        State.REPEATED,
+        "the stalled attempt was late, with the lower fence: a downstream that keeps the highest "
+        f"refuses it (fences {_fences(effects)})",
+    )
+
+
+def _problem(played: Played, begins: Sequence[Entry]) -> str | None:
+    last = played.answers[-1]
+    if last.detail:
+        return f"{last.outcome}: {last.detail}"
+    if not any(answer.accepted for answer in played.answers):
+        return f"lost: no delivery was accepted before the retries ended (last: {last.outcome})"
+    if len({entry.run_id for entry in begins}) > 1:
+        return "its deliveries were taken for different runs"
+    if any(later.fence <= earlier.fence for earlier, later in pairwise(begins)):
+        return f"its fence did not grow: {_fences(begins)}"
+    return None
+
+
+def _note(fault: Fault, entries: Sequence[Entry]) -> str:
+    match fault:
+        case Fault.KILL | Fault.KILL_AFTER:
+            return "a retry took the run over when the lease had ended"
+        case Fault.SLOW:
+            return "the caller hung up, the job went on; retries met its lease, then its end"
+        case Fault.STALL:
+            return f"the late attempt was refused by the job itself: {_last_error(entries)}"
+    return ""
+
+
+def _why_repeated(entries: Sequence[Entry], effects: Sequence[Entry], lease_seconds: float) -> str:
+    begun = {entry.attempt_id: entry.at for entry in entries if entry.step is Step.BEGIN}
+    longest = max(entry.at - begun[entry.attempt_id] for entry in effects)
+    if longest >= lease_seconds:
+        return (
+            f"the job took {longest:.1f} s, longer than its lease, which is {lease_seconds} s "
+            "here: play it slower with --speed"
+        )
+    return f"{len(effects)} effects (fences {_fences(effects)})"
+
+
+def _last_error(entries: Sequence[Entry]) -> str:
+    errors = [entry.error for entry in entries if entry.error]
+    return errors[-1] if errors else "the job was never started"
+
+
+def _fences(entries: Sequence[Entry]) -> str:
+    return ", then ".join(str(entry.fence) for entry in entries)

@@ -22,7 +22,14 @@ STORE_VARIABLE = "ONCE_STORE"
 RUNS_COLLECTION = "scheduler_runs"
 EVENTS_COLLECTION = "processed_events"
 TTL_FIELD = "expire_at"
-TIMESTAMP_FIELDS = ("expire_at", "lease_expires", "schedule_time", "started_at", "finished_at")
+TIMESTAMP_FIELDS = (
+    "expire_at",
+    "lease_expires",
+    "schedule_time",
+    "event_time",
+    "started_at",
+    "finished_at",
+)
 
 DEFAULT_RETENTION = timedelta(days=7)
 """What the handler keeps a record for when nothing is set."""

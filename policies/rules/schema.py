@@ -64,8 +64,13 @@ BUCKET_GRANTS = (*_grants("storage/bucketIAM"), *_grants("storage/managedFolderI
 TOPIC_GRANTS = _grants("pubsub/topicIAM")
 SUBSCRIPTION_GRANTS = _grants("pubsub/subscriptionIAM")
 ACCOUNT_GRANTS = _grants("serviceaccount/iAM")
-SECRET_GRANTS = _grants("secretmanager/secretIam")
-REPOSITORY_GRANTS = _grants("artifactregistry/repositoryIam")
+OTHER_GRANTS = (
+    *_grants("secretmanager/secretIam"),
+    *_grants("artifactregistry/repositoryIam"),
+    *_grants("cloudtasks/queueIam"),
+    *_grants("bigquery/datasetIam"),
+    *_grants("kms/cryptoKeyIAM"),
+)
 
 GRANTS = (
     *WIDE_GRANTS,
@@ -74,8 +79,7 @@ GRANTS = (
     *TOPIC_GRANTS,
     *SUBSCRIPTION_GRANTS,
     *ACCOUNT_GRANTS,
-    *SECRET_GRANTS,
-    *REPOSITORY_GRANTS,
+    *OTHER_GRANTS,
 )
 """Every kind of grant that the rules know."""
 

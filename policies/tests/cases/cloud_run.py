@@ -4,7 +4,7 @@ from rules import schema
 
 from ..analyzer import Reference
 from .case import BREAKS, CANNOT_RUN, PASSES, Case
-from .compliant import NOT_YET, grant, service
+from .compliant import NOT_YET, grant, once_service, service
 
 _INVOKER = grant(schema.RUN_GRANTS[0], name="handler", location="europe-west6")
 _KEY = {"name": "STRIPE_API_KEY", "value": "rk_51"}
@@ -57,7 +57,7 @@ CASES = (
         "cloud-run-no-plain-secrets",
         passes=[service().set("template.containers.0.envs", [_KEY_BY_REFERENCE])],
         breaks=[service().set("template.containers.0.envs", [_KEY])],
-        absent=([service().drop("template.containers.0.envs")], PASSES),
+        absent=([service()], PASSES),
         unknown=(
             [service().set("template.containers.0.envs", [{**_KEY, "value": NOT_YET}])],
             BREAKS,
@@ -65,9 +65,16 @@ CASES = (
     ),
     Case(
         "cloud-run-lease",
-        passes=[service()],
-        breaks=[service().set("template.timeout", "600s")],
-        absent=([service().drop("template.timeout").set(f"{_LEASE}.value", "240")], BREAKS),
-        unknown=([service().set(f"{_LEASE}.value", NOT_YET)], CANNOT_RUN),
+        passes=[once_service("ONCE_LEASE_SECONDS")],
+        breaks=[once_service("ONCE_LEASE_SECONDS").set("template.timeout", "600s")],
+        absent=(
+            [
+                once_service("ONCE_LEASE_SECONDS")
+                .drop("template.timeout")
+                .set(f"{_LEASE}.value", "240")
+            ],
+            BREAKS,
+        ),
+        unknown=([once_service("ONCE_LEASE_SECONDS").set(f"{_LEASE}.value", NOT_YET)], CANNOT_RUN),
     ),
 )

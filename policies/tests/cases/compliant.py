@@ -25,17 +25,19 @@ def job(name: str = "nightly") -> Declared:
         name,
         {
             "schedule": "0 2 * * *",
-            "timeZone": "Europe/Zurich",
-            "attemptDeadline": "300s",
-            "retryConfig": {"maxRetryDuration": "1080s", "maxBackoffDuration": "60s"},
             "httpTarget": {
                 "uri": URL,
-                "httpMethod": "POST",
                 "headers": {"X-Scheduler-Project": "acme", "X-Scheduler-Region": "europe-west6"},
                 "oidcToken": {"serviceAccountEmail": CALLER, "audience": URL},
             },
         },
     )
+
+
+def timed_job(name: str = "nightly") -> Declared:
+    """Give a job whose deadline and retries fit `once_service`."""
+    retries = {"maxRetryDuration": "1080s", "maxBackoffDuration": "60s"}
+    return job(name).set("attemptDeadline", "300s").set("retryConfig", retries)
 
 
 def service(name: str = "handler") -> Declared:
@@ -46,22 +48,20 @@ def service(name: str = "handler") -> Declared:
             "name": name,
             "location": "europe-west6",
             "ingress": "INGRESS_TRAFFIC_INTERNAL_ONLY",
-            "template": {
-                "serviceAccount": ACCOUNT,
-                "timeout": "300s",
-                "containers": [
-                    {
-                        "image": IMAGE,
-                        "envs": [
-                            {"name": "ONCE_LEASE_SECONDS", "value": "360"},
-                            {"name": "ONCE_RETENTION_SECONDS", "value": "604800"},
-                            {"name": "ONCE_STORE", "value": "firestore://acme/runs"},
-                        ],
-                    }
-                ],
-            },
+            "template": {"serviceAccount": ACCOUNT, "containers": [{"image": IMAGE}]},
         },
     )
+
+
+def once_service(*variables: str) -> Declared:
+    """Give the service of a deduplicating handler, with some of its variables."""
+    values = {
+        "ONCE_LEASE_SECONDS": "360",
+        "ONCE_RETENTION_SECONDS": "604800",
+        "ONCE_STORE": "firestore://acme/runs",
+    }
+    envs = [{"name": name, "value": values[name]} for name in variables]
+    return service().set("template.timeout", "300s").set("template.containers.0.envs", envs)
 
 
 def service_v1(name: str = "handler") -> Declared:
@@ -75,10 +75,7 @@ def service_v1(name: str = "handler") -> Declared:
             "template": {
                 "spec": {
                     "serviceAccountName": ACCOUNT,
-                    "timeoutSeconds": 300,
-                    "containers": [
-                        {"image": IMAGE, "envs": [{"name": "ONCE_LEASE_SECONDS", "value": "360"}]}
-                    ],
+                    "containers": [{"image": IMAGE}],
                 }
             },
         },
@@ -177,60 +174,46 @@ def topic(name: str) -> Declared:
     return Declared(schema.TOPIC, name, {"name": name})
 
 
-def subscription(name: str = "orders") -> Declared:
+def subscription() -> Declared:
+    """Give a push subscription whose topics belong to somebody else."""
     return Declared(
         schema.SUBSCRIPTION,
-        name,
+        "orders",
         {
-            "name": name,
-            "topic": Reference(f"{name}-topic", "id"),
-            "ackDeadlineSeconds": 300,
+            "topic": "projects/acme/topics/orders",
             "expirationPolicy": {"ttl": ""},
-            "retryPolicy": {"minimumBackoff": "10s", "maximumBackoff": "600s"},
-            "deadLetterPolicy": {
-                "deadLetterTopic": Reference(f"{name}-dead", "id"),
-                "maxDeliveryAttempts": 10,
-            },
-            "pushConfig": {
-                "pushEndpoint": URL,
-                "oidcToken": {"serviceAccountEmail": CALLER, "audience": URL},
-            },
+            "retryPolicy": {"minimumBackoff": "10s"},
+            "deadLetterPolicy": {"deadLetterTopic": "projects/acme/topics/dead"},
+            "pushConfig": {"pushEndpoint": URL, "oidcToken": {"serviceAccountEmail": CALLER}},
         },
     )
 
 
-def kept(name: str = "orders") -> Declared:
+def subscriber() -> Declared:
+    holders = {"role": "roles/pubsub.subscriber", "member": PUBSUB_AGENT}
+    subscription = Reference("orders", "name")
     return Declared(
-        schema.SUBSCRIPTION,
-        f"{name}-kept",
-        {
-            "name": f"{name}-kept",
-            "topic": Reference(f"{name}-dead", "id"),
-            "expirationPolicy": {"ttl": ""},
-        },
+        schema.SUBSCRIPTION_GRANTS[0], "subscriber", {"subscription": subscription, **holders}
     )
 
 
 def publisher() -> Declared:
     holders = {"role": "roles/pubsub.publisher", "member": PUBSUB_AGENT}
     return Declared(
-        schema.TOPIC_GRANTS[0], "publisher", {"topic": Reference("orders-dead", "name"), **holders}
+        schema.TOPIC_GRANTS[0], "publisher", {"topic": Reference("dead", "name"), **holders}
     )
 
 
-def subscriber() -> Declared:
-    holders = {"role": "roles/pubsub.subscriber", "member": PUBSUB_AGENT}
-    return Declared(
-        schema.SUBSCRIPTION_GRANTS[0],
-        "subscriber",
-        {"subscription": Reference("orders", "name"), **holders},
-    )
+def kept() -> Declared:
+    """Give the subscription that keeps the dead letters."""
+    properties = {"topic": Reference("dead", "id"), "expirationPolicy": {"ttl": ""}}
+    return Declared(schema.SUBSCRIPTION, "kept", properties)
 
 
 def dead_letters() -> list[Declared]:
-    """Give a subscription with all that its dead letters need."""
-    topics = [topic("orders-topic"), topic("orders-dead")]
-    return [*topics, subscription(), kept(), publisher(), subscriber()]
+    """Give a subscription with a dead-letter topic of its own, and all that this one needs."""
+    own = subscription().set("deadLetterPolicy.deadLetterTopic", Reference("dead", "id"))
+    return [topic("dead"), own, kept(), publisher(), subscriber()]
 
 
 def trigger(name: str = "uploads") -> Declared:

@@ -5,43 +5,45 @@ from .compliant import (
     NOT_YET,
     database,
     datastore_grant,
-    job,
-    service,
+    once_service,
+    timed_job,
     ttl_field,
     unindexed_fields,
 )
 
-_STORE = "template.containers.0.envs.2.value"
+_service = once_service("ONCE_STORE")
+_kept_service = once_service("ONCE_LEASE_SECONDS", "ONCE_RETENTION_SECONDS")
+_STORE = "template.containers.0.envs.0.value"
 _RETENTION = "template.containers.0.envs.1"
 _ASCENDING = {"indexes": [{"order": "ASCENDING"}]}
 
 CASES = (
     Case(
         "firestore-ttl",
-        passes=[service(), database(), unindexed_fields(), ttl_field()],
-        breaks=[service(), database(), unindexed_fields()],
-        absent=([service(), database(), unindexed_fields(), ttl_field().drop("ttlConfig")], BREAKS),
-        unknown=([service().set(_STORE, NOT_YET), database()], CANNOT_RUN),
+        passes=[_service, database(), unindexed_fields(), ttl_field()],
+        breaks=[_service, database(), unindexed_fields()],
+        absent=([_service, database(), unindexed_fields(), ttl_field().drop("ttlConfig")], BREAKS),
+        unknown=([_service.set(_STORE, NOT_YET), database()], CANNOT_RUN),
     ),
     Case(
         "firestore-retention",
-        passes=[service(), job()],
-        breaks=[service().set(f"{_RETENTION}.value", "1200"), job()],
-        absent=([service().drop(_RETENTION), job()], PASSES),
-        unknown=([service().set(f"{_RETENTION}.value", NOT_YET), job()], CANNOT_RUN),
+        passes=[_kept_service, timed_job()],
+        breaks=[_kept_service.set(f"{_RETENTION}.value", "1200"), timed_job()],
+        absent=([_kept_service.drop(_RETENTION), timed_job()], PASSES),
+        unknown=([_kept_service.set(f"{_RETENTION}.value", NOT_YET), timed_job()], CANNOT_RUN),
     ),
     Case(
         "firestore-timestamps-unindexed",
-        passes=[service(), database(), ttl_field(), unindexed_fields()],
+        passes=[_service, database(), ttl_field(), unindexed_fields()],
         breaks=[
-            service(),
+            _service,
             database(),
             ttl_field().set("indexConfig", _ASCENDING),
             unindexed_fields(),
         ],
-        absent=([service(), database(), ttl_field()], BREAKS),
+        absent=([_service, database(), ttl_field()], BREAKS),
         unknown=(
-            [service(), database(), ttl_field(), unindexed_fields().set("field", NOT_YET)],
+            [_service, database(), ttl_field(), unindexed_fields().set("field", NOT_YET)],
             CANNOT_RUN,
         ),
     ),

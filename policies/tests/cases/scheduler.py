@@ -1,7 +1,7 @@
 """Programs for the rules about Cloud Scheduler."""
 
 from .case import BREAKS, CANNOT_RUN, PASSES, Case
-from .compliant import CALLER, NOT_YET, URL, job, service
+from .compliant import CALLER, NOT_YET, URL, job, once_service, service, timed_job
 
 _GOOGLE_URL = (
     "https://workflowexecutions.googleapis.com/v1"
@@ -25,9 +25,9 @@ CASES = (
     ),
     Case(
         "scheduler-time-zone",
-        passes=[job()],
+        passes=[job().set("timeZone", "Europe/Zurich")],
         breaks=[job().set("timeZone", "CEST")],
-        absent=([job().drop("timeZone")], PASSES),
+        absent=([job()], PASSES),
         unknown=([job().set("timeZone", NOT_YET)], CANNOT_RUN),
     ),
     Case(
@@ -78,28 +78,37 @@ CASES = (
     ),
     Case(
         "scheduler-attempt-deadline",
-        passes=[job()],
+        passes=[job().set("attemptDeadline", "1800s")],
         breaks=[job().set("attemptDeadline", "3600s")],
-        absent=([job().drop("attemptDeadline")], PASSES),
+        absent=([job()], PASSES),
         unknown=([job().set("attemptDeadline", NOT_YET)], CANNOT_RUN),
     ),
     Case(
         "scheduler-deadline-covers-timeout",
-        passes=[service(), job()],
+        passes=[service(), job().set("attemptDeadline", "300s")],
         breaks=[service(), job().set("attemptDeadline", "180s")],
-        absent=([service(), job().drop("attemptDeadline")], BREAKS),
+        absent=([service(), job()], BREAKS),
         unknown=([service(), job().set("attemptDeadline", NOT_YET)], CANNOT_RUN),
     ),
     Case(
         "scheduler-retry-after-lease",
-        passes=[service(), job()],
-        breaks=[service(), job().set("retryConfig.maxRetryDuration", "300s")],
-        absent=([service(), job().drop("retryConfig")], BREAKS),
-        unknown=([service(), job().set("retryConfig.maxRetryDuration", NOT_YET)], CANNOT_RUN),
+        passes=[once_service("ONCE_LEASE_SECONDS"), timed_job()],
+        breaks=[
+            once_service("ONCE_LEASE_SECONDS"),
+            timed_job().set("retryConfig.maxRetryDuration", "300s"),
+        ],
+        absent=([once_service("ONCE_LEASE_SECONDS"), timed_job().drop("retryConfig")], BREAKS),
+        unknown=(
+            [
+                once_service("ONCE_LEASE_SECONDS"),
+                timed_job().set("retryConfig.maxRetryDuration", NOT_YET),
+            ],
+            CANNOT_RUN,
+        ),
     ),
     Case(
         "scheduler-direct-start",
-        passes=[job()],
+        passes=[_direct.set("httpTarget.uri", _GOOGLE_URL.removesuffix("/executions"))],
         breaks=[_direct],
         absent=([job().drop("httpTarget")], PASSES),
         unknown=([_direct.set("httpTarget.uri", NOT_YET)], CANNOT_RUN),

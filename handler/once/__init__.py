@@ -6,5 +6,6 @@ client, and opens no connection.
 
 from once.protocol import Fatal
 from once.run import Run, job
+from once.tokens import once_per_token
 
-__all__ = ["Fatal", "Run", "job"]
+__all__ = ["Fatal", "Run", "job", "once_per_token"]

@@ -67,7 +67,7 @@ class Service:
                 detail = f"no function is registered as {delivery.function!r}; known: {known}"
                 return _refuse(Outcome.UNKNOWN_JOB, begun, detail, delivery.job)
             report = self._guard.run(delivery, _call(function, delivery, body))
-            return _answer(delivery, report, begun)
+            return answered(delivery, report, begun)
 
 
 def _call(function: Job, delivery: ScheduledDelivery, body: bytes) -> Callable[[Claim], object]:
@@ -90,7 +90,14 @@ def _refuse(outcome: Outcome, begun: float, detail: str, job: str | None = None)
     return answer(outcome, run_id=None, job=job, detail=detail)
 
 
-def _answer(delivery: Delivery, report: Report, begun: float) -> Answer:
+def answered(delivery: Delivery, report: Report, begun: float) -> Answer:
+    """Log what became of a delivery and return the answer to it.
+
+    Parameters
+    ----------
+    begun
+        When it came, on the monotonic clock.
+    """
     numbers = {"duration_ms": _ms(time.monotonic() - begun)}
     if report.claim is not None and delivery.due is not None:
         lateness = report.claim.version.time - delivery.due

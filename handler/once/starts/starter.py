@@ -80,7 +80,8 @@ class Starter:
             raise Unsettled(f"the start of {self._target.name} was cut off: {error!r}") from error
 
     def _start(self, run: Run) -> str:
-        seconds = min(START_SECONDS, run.remaining().total_seconds())
+        # Half of what is left of the lease stays for looking, should the answer get lost.
+        seconds = min(START_SECONDS, run.remaining().total_seconds() / 2)
         if seconds <= 0:
             raise StartFailed(f"the lease was over before {self._target.name} could be started")
         try:

@@ -1,0 +1,148 @@
+"""The same protocol for a plain function or an HTTP endpoint that is given a token."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from once import logs
+from once.answer import Answer, Outcome
+from once.identity.token import TokenDelivery
+from once.protocol import Claim, Guard
+from once.service import answered
+from once.settings import load
+
+
+@dataclass(frozen=True)
+class Call:
+    """One attempt at the work of a token.
+
+    Parameters
+    ----------
+    token
+        What the caller gave.
+    run_id
+        64 hex digits made of the function's name and the token, the same for every attempt: the
+        idempotency token to hand further downstream.
+    attempt_id
+        Names this attempt.
+    fence
+        Grows with every claim of the same token.
+    deadline
+        When the lease ends: aware, UTC, by this machine's clock.
+    """
+
+    token: str
+    run_id: str
+    attempt_id: str
+    fence: int
+    deadline: datetime
+    _claim: Claim = field(repr=False, compare=False)
+
+    def remaining(self) -> timedelta:
+        """Return the time left until the deadline, by the monotonic clock; negative when over."""
+        return self._claim.remaining()
+
+
+@dataclass(frozen=True)
+class Once:
+    """What became of a call.
+
+    Parameters
+    ----------
+    outcome
+        `completed` if the function ran and that is recorded, `duplicate` if it had ended before;
+        the other words are those of a delivery's answer.
+    result
+        What the function returned, if this call ran it.
+    cause
+        What it raised, if it raised.
+    answer
+        The outcome as an HTTP answer: a status that makes a caller stop or try again, body, headers.
+    """
+
+    outcome: Outcome
+    result: Any
+    cause: BaseException | None
+    answer: Answer
+
+
+def once_per_token(
+    token: str,
+    function: Callable[[Call], object],
+    *,
+    name: str | None = None,
+    guard: Guard | None = None,
+) -> Once:
+    """Run a function once for a token, however often this is called and from however many places.
+
+    Parameters
+    ----------
+    token
+        The idempotency token that came with the request, such as the one that a starter put beside
+        the argument of a workflow.
+    function
+        The work. What it returns (small and JSON) is recorded; `Fatal` ends it for good; any other
+        exception lets the next call try again.
+    name
+        What the function is called in the key, so that two functions may be given the same token;
+        default: its module and qualified name.
+    guard
+        The store and its durations; default: one for this process, made from the environment at
+        the first call.
+
+    Raises
+    ------
+    ValueError
+        If the token is empty or no text, or the function has no name of its own.
+    SystemExit
+        If the environment has a wrong setting.
+
+    Examples
+    --------
+    In an HTTP function:
+
+        order = request.get_json()
+        done = once_per_token(order["idempotency_token"], lambda call: book(order), name="book")
+        return done.answer.body, done.answer.status, done.answer.headers
+    """
+    if not isinstance(token, str) or not token:
+        raise ValueError(f"an idempotency token is a text that is not empty, not {token!r}")
+    begun = time.monotonic()
+    delivery = TokenDelivery(name or _name(function), token)
+
+    def work(claim: Claim) -> object:
+        call = Call(
+            token, claim.key.id, claim.attempt_id, claim.fence, claim.deadline, _claim=claim
+        )
+        labels = {"job": delivery.name, "run_id": call.run_id, "attempt_id": call.attempt_id}
+        with logs.labels(**labels):
+            return function(call)
+
+    report = (guard or _default_guard()).run(delivery, work)
+    answer = answered(delivery, report, begun)
+    return Once(report.outcome, report.result, report.cause, answer)
+
+
+def _name(function: Callable[[Call], object]) -> str:
+    name = getattr(function, "__qualname__", "<lambda>")
+    if "<lambda>" in name:
+        raise ValueError("a function without a name of its own needs one: once_per_token(name=...)")
+    return f"{function.__module__}.{name}"
+
+
+_making = threading.Lock()
+_guard: Guard | None = None
+
+
+def _default_guard() -> Guard:
+    """Return this process's guard: what one call learnt of a run's end, the next one knows."""
+    global _guard
+    with _making:
+        if _guard is None:
+            settings = load(os.environ)
+            _guard = Guard(settings.store, settings.durations)
+        return _guard

@@ -61,7 +61,7 @@ class Once:
     cause
         What it raised, if it raised.
     answer
-        The outcome as an HTTP answer: a status that makes a caller stop or try again, body, headers.
+        The outcome as an HTTP answer: a status that lets a caller stop or try again, and the body.
     """
 
     outcome: Outcome

@@ -30,7 +30,13 @@ _ENDED_RUNS_KNOWN = 10_000
 _UNRECORDED_KEPT = 1_000
 # A document may have 1 MiB, but a record is no place for data: it is read on every duplicate.
 _RESULT_CHARACTERS = 8_192
-_RECORDABLE = f"a record takes JSON of up to {_RESULT_CHARACTERS} characters, no array in an array"
+# Of Firestore, which takes 1,500 bytes for the names from the document down to a value; the rest is
+# left for quoting and for the field's own name.
+_RESULT_LEVELS, _RESULT_PATH_BYTES = 20, 1_000
+_RECORDABLE = (
+    f"a record takes JSON of up to {_RESULT_CHARACTERS} characters and {_RESULT_LEVELS} levels, "
+    "no array in an array, and short names"
+)
 _ERROR_CHARACTERS = 1_000
 
 
@@ -492,9 +498,16 @@ def _is_recordable(result: object) -> bool:
         return False
 
 
-def _fits_firestore(value: object, *, in_array: bool = False) -> bool:
+def _fits_firestore(
+    value: object,
+    *,
+    levels: int = _RESULT_LEVELS,
+    path_bytes: int = _RESULT_PATH_BYTES,
+    in_array: bool = False,
+) -> bool:
     """Firestore takes no array in an array, no integer beyond 64 bits and no reserved key.
 
+    It also limits the levels, and the length of all names down to a value.
     Source: https://firebase.google.com/docs/firestore/quotas
     """
     match value:
@@ -505,13 +518,21 @@ def _fits_firestore(value: object, *, in_array: bool = False) -> bool:
         case str():
             return value == value.encode(errors="replace").decode()
         case list() | tuple():
-            return not in_array and all(_fits_firestore(each, in_array=True) for each in value)
+            return (
+                levels > 0
+                and not in_array
+                and all(
+                    _fits_firestore(each, levels=levels - 1, path_bytes=path_bytes, in_array=True)
+                    for each in value
+                )
+            )
         case dict():
-            return all(
+            return levels > 0 and all(
                 isinstance(name, str)
                 and name != ""
                 and not name.startswith("__")
-                and _fits_firestore(each)
+                and (left := path_bytes - len(name.encode())) >= 0
+                and _fits_firestore(each, levels=levels - 1, path_bytes=left)
                 for name, each in value.items()
             )
     return False

@@ -4,8 +4,20 @@ The names here are the whole public surface; importing them loads no web framewo
 client, and opens no connection.
 """
 
+from once.errors import permanent, transient
+from once.events import Event, on_event, on_message
 from once.protocol import Fatal
 from once.run import Run, job
 from once.tokens import once_per_token
 
-__all__ = ["Fatal", "Run", "job", "once_per_token"]
+__all__ = [
+    "Event",
+    "Fatal",
+    "Run",
+    "job",
+    "on_event",
+    "on_message",
+    "once_per_token",
+    "permanent",
+    "transient",
+]

@@ -1,12 +1,15 @@
 """From an HTTP request to an answer: the rooms in their order, and the one log line."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from once import logs
 from once.answer import Answer, Outcome, answer, severity
+from once.dispatch import Dispatch
+from once.events import HANDLERS, Handler
 from once.identity import BadDelivery, Delivery
+from once.identity.events import Envelope, read_event
 from once.identity.scheduler import ScheduledDelivery, scheduled
 from once.protocol import Claim, Guard, Report, describe
 from once.run import JOBS, Job, Run
@@ -25,11 +28,14 @@ class Service:
         Tells whether this process was told to stop.
     jobs
         The functions that may run, by name, beside those that start Google APIs.
+    handlers
+        The functions that handle events.
 
     Raises
     ------
     SystemExit
-        If a function has the name of one that starts a Google API.
+        If a function has the name of one that starts a Google API, or a rule for events cannot
+        hold.
     """
 
     def __init__(
@@ -38,8 +44,12 @@ class Service:
         *,
         stopping: Callable[[], bool] = lambda: False,
         jobs: Mapping[str, Job] = JOBS,
+        handlers: Sequence[Handler] = HANDLERS,
     ) -> None:
         self._guard = Guard(settings.store, settings.durations, stopping=stopping)
+        durations = settings.event_durations or settings.durations
+        guard = Guard(settings.store, durations, stopping=stopping)
+        self._events = Dispatch(guard, durations, handlers, settings.events)
         self._project = settings.project
         if both := sorted(jobs.keys() & settings.starts.keys()):
             raise SystemExit(f"{STARTS} names {both[0]!r}, which is a function too: rename one")
@@ -58,6 +68,9 @@ class Service:
             if method != "POST":
                 return _refuse(Outcome.METHOD_NOT_ALLOWED, begun, f"{method} is refused: use POST")
             try:
+                envelope = read_event(headers, body)
+                if envelope is not None:
+                    return self._deliver_event(envelope, begun)
                 delivery = scheduled(headers)
             except BadDelivery as error:
                 return _refuse(Outcome.BAD_REQUEST, begun, str(error))
@@ -68,6 +81,16 @@ class Service:
                 return _refuse(Outcome.UNKNOWN_JOB, begun, detail, delivery.job)
             report = self._guard.run(delivery, _call(function, delivery, body))
             return answered(delivery, report, begun)
+
+    def _deliver_event(self, envelope: Envelope, begun: float) -> Answer:
+        """Answer an event: where several functions handle it, by the worst that became of one."""
+        answers = [
+            answered(delivery, report, since)
+            for delivery, report, since in self._events.run(envelope)
+        ]
+        if not answers:
+            return _refuse(Outcome.UNKNOWN_JOB, begun, self._events.unhandled(envelope))
+        return max(answers, key=lambda each: each.status)
 
 
 def _call(function: Job, delivery: ScheduledDelivery, body: bytes) -> Callable[[Claim], object]:

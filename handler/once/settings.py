@@ -7,11 +7,13 @@ from typing import NoReturn
 
 from once.protocol import Durations
 from once.run import Job
+from once.stack_events import EVENTS, StackEvent, read_stack_events
 from once.starts import ENDPOINTS, STARTS, read_endpoints, read_starts
 from once.stores import Store, open_store
 
 STORE = "ONCE_STORE"
 LEASE_SECONDS = "ONCE_LEASE_SECONDS"
+EVENT_LEASE_SECONDS = "ONCE_EVENT_LEASE_SECONDS"
 RETENTION_SECONDS = "ONCE_RETENTION_SECONDS"
 
 _DEFAULT_STORE = "sqlite:///.local/runs.db"
@@ -33,12 +35,18 @@ class Settings:
         The Google Cloud project of the store, for the trace field of log lines.
     starts
         Functions that start Google APIs, by name.
+    event_durations
+        Lease and retention of events; None for those of runs.
+    events
+        What the stack's configuration says of its events, by name.
     """
 
     store: Store
     durations: Durations
     project: str | None
     starts: Mapping[str, Job] = field(default_factory=dict)
+    event_durations: Durations | None = None
+    events: Mapping[str, StackEvent] = field(default_factory=dict)
 
 
 def load(environment: Mapping[str, str]) -> Settings:
@@ -58,14 +66,30 @@ def load(environment: Mapping[str, str]) -> Settings:
         _stop(STORE, f"= {error}")
     lease = _seconds(environment, LEASE_SECONDS, _DEFAULT_LEASE_SECONDS)
     retention = _seconds(environment, RETENTION_SECONDS, _DEFAULT_RETENTION_SECONDS)
-    if retention <= lease:
-        _stop(
-            RETENTION_SECONDS,
-            f"= {retention.total_seconds():.0f} is not longer than {LEASE_SECONDS} = "
-            f"{lease.total_seconds():.0f}: a run would be forgotten before it could end",
-        )
+    event_lease = _seconds(environment, EVENT_LEASE_SECONDS, int(lease.total_seconds()))
+    for name, each in ((LEASE_SECONDS, lease), (EVENT_LEASE_SECONDS, event_lease)):
+        if retention <= each:
+            _stop(
+                RETENTION_SECONDS,
+                f"= {retention.total_seconds():.0f} is not longer than {name} = "
+                f"{each.total_seconds():.0f}: a run would be forgotten before it could end",
+            )
     project = url.removeprefix("firestore://").split("/")[0] if "firestore" in url else None
-    return Settings(store, Durations(lease, retention), project, _starts(environment))
+    return Settings(
+        store,
+        Durations(lease, retention),
+        project,
+        _starts(environment),
+        Durations(event_lease, retention),
+        _events(environment),
+    )
+
+
+def _events(environment: Mapping[str, str]) -> Mapping[str, StackEvent]:
+    try:
+        return read_stack_events(environment.get(EVENTS) or "")
+    except ValueError as error:
+        _stop(EVENTS, f": {error}")
 
 
 def _starts(environment: Mapping[str, str]) -> dict[str, Job]:

@@ -81,10 +81,10 @@ def scheduled(headers: Mapping[str, str]) -> ScheduledDelivery:
     BadDelivery
         If a header is missing or malformed; the message names it.
     """
-    folded = {name.lower(): _text(value) for name, value in headers.items()}
+    found = folded(headers)
 
     def need(name: str, hint: str) -> str:
-        value = folded.get(name.lower(), "")
+        value = found.get(name.lower(), "")
         if not value:
             raise BadDelivery(f"header {name} is missing: {hint}")
         return value
@@ -96,10 +96,15 @@ def scheduled(headers: Mapping[str, str]) -> ScheduledDelivery:
         project=need(PROJECT, set_on_job),
         region=need(REGION, set_on_job),
         job=job,
-        function=folded.get(FUNCTION.lower()) or job,
+        function=found.get(FUNCTION.lower()) or job,
         schedule_time=parse_rfc_3339(raw, SCHEDULE_TIME),
         schedule_time_raw=raw,
     )
+
+
+def folded(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers by their names in lower case."""
+    return {name.lower(): _text(value) for name, value in headers.items()}
 
 
 def parse_rfc_3339(text: str, field: str) -> datetime:

@@ -42,7 +42,7 @@ def handler(lab: Lab) -> Iterator[Handler]:
 @pytest.fixture(scope="session")
 def brief_handler(lab: Lab) -> Iterator[Handler]:
     """Yield a shared handler whose leases are soon over."""
-    with lab.handler(ONCE_LEASE_SECONDS="2") as handler:
+    with lab.handler(settings={"ONCE_LEASE_SECONDS": "2"}) as handler:
         yield handler
 
 
@@ -80,7 +80,7 @@ def script(wire: Wire) -> Script:
 @pytest.fixture(scope="session")
 def shared_wired_handler(lab: Lab, shared_wire: Wire) -> Iterator[Handler]:
     """Yield the handler behind `wired_handler`."""
-    with lab.handler(threads=16, **shared_wire.settings) as handler:
+    with lab.handler(threads=16, settings=shared_wire.settings) as handler:
         yield handler
 
 

@@ -79,8 +79,7 @@ class FirestoreProxy:
         try:
             answers = self._forward(method, request, context.invocation_metadata())
         except grpc.RpcError as error:
-            assert isinstance(error, grpc.Call)
-            context.abort(error.code(), error.details())
+            context.abort(error.code(), error.details() or "")
         match fault:
             case Fault.LOSE:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the answer was lost by the script")
@@ -96,15 +95,15 @@ class FirestoreProxy:
 
     def _forward(self, method: str, request: bytes, metadata: Any) -> list[bytes]:
         call = self._channel.unary_stream(method, _same, _same)
-        kept = [
+        kept = tuple(
             (each.key, each.value)
             for each in metadata
             if not each.key.startswith(("grpc-", ":", "user-agent"))
-        ]
+        )
         return list(call(request, metadata=kept, timeout=PATIENCE_SECONDS))
 
 
-class _Everything(grpc.GenericRpcHandler):
+class _Everything(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic in the stubs only
     def __init__(self, play: Any) -> None:
         self._play = play
 

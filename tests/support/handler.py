@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from tests.support.deliveries import Delivery
-from tests.support.faults import PATIENCE_SECONDS
+from tests.support.faults import PATIENCE_SECONDS, eventually
 from tools import tether
 from tools.emulators import free_port
 
@@ -67,9 +67,7 @@ class Handler:
     ) -> None:
         self.port = free_port()
         self._log_path = folder / f"handler-{self.port}.log"
-        inherited = {
-            name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ
-        }
+        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
         with self._log_path.open("wb") as log:
             self._process = tether.start(
                 [
@@ -78,7 +76,7 @@ class Handler:
                     *("--host", "127.0.0.1", "--port", str(self.port)),
                 ],
                 env={
-                    **inherited,
+                    **kept,
                     "PYTHONPATH": f"{ROOT}:{ROOT / 'handler'}",
                     "PYTHONDONTWRITEBYTECODE": "1",
                     "THREADS": str(threads),
@@ -133,6 +131,17 @@ class Handler:
         """Send deliveries at the same moment."""
         with ThreadPoolExecutor(len(deliveries)) as pool:
             return list(pool.map(self.post, deliveries))
+
+    def post_until_over(self, delivery: Delivery) -> list[Answer]:
+        """Send a delivery again for as long as another attempt is in progress; return the answers."""
+        answers: list[Answer] = []
+
+        def over() -> bool:
+            answers.append(self.post(delivery))
+            return answers[-1].outcome != "in_progress"
+
+        eventually(over, "the lease is over")
+        return answers
 
     def request(
         self,

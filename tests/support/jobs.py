@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -65,9 +66,9 @@ def fatal(run: Run) -> None:
 @job("fail-once")
 def fail_once(run: Run) -> None:
     """Fail at the first attempt."""
-    attempts = [json.loads(line) for line in _EFFECTS.read_text().splitlines()]
+    first = run.run_id not in _EFFECTS.read_text()
     _effect(run)
-    if not any(each["run_id"] == run.run_id for each in attempts):
+    if first:
         raise RuntimeError(SECRET)
 
 
@@ -81,3 +82,12 @@ def leave(run: Run) -> None:
 def needs_json(run: Run) -> None:
     _effect(run)
     run.json()
+
+
+@job("die-once")
+def die_once(run: Run) -> None:
+    """Kill the process at the first attempt."""
+    first = run.run_id not in _EFFECTS.read_text()
+    _effect(run)
+    if first:
+        os.kill(os.getpid(), signal.SIGKILL)

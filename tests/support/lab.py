@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from tests.support.backends import Backend, SqliteBackend
 from tests.support.faults import Script
 from tests.support.handler import APP, Handler
 from tests.support.scripted import ScriptedSqliteStore
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Lab:
@@ -32,7 +36,9 @@ class Lab:
         self._effects = folder / "effects"
         self._effects.touch()
 
-    def handler(self, *, threads: int = 8, source: Path = APP, **settings: str) -> Handler:
+    def handler(
+        self, *, settings: Mapping[str, str] = _NONE, threads: int = 8, source: Path = APP
+    ) -> Handler:
         """Return a handler that is starting; `with` waits until it serves."""
         env = {**self.backend.env(), "TEST_EFFECTS": str(self._effects), **settings}
         return Handler(source, self.folder, env, threads=threads)

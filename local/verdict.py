@@ -80,6 +80,11 @@ def judge(played: Played, entries: Sequence[Entry], lease_seconds: float) -> Ver
 
 def _problem(played: Played, begins: Sequence[Entry]) -> str | None:
     last = played.answers[-1]
+    if last.outcome == "unknown_job":
+        return (
+            f"{last.detail}: add it to handler/jobs.py, or change the `function` of "
+            f"{played.run.job.label} in Pulumi.<stack>.yaml"
+        )
     if last.detail:
         return f"{last.outcome}: {last.detail}"
     if not any(answer.accepted for answer in played.answers):

@@ -89,7 +89,8 @@ def _watch() -> int:
     child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
 
     def cut() -> None:
-        sys.stdin.buffer.read()
+        # Not sys.stdin: its lock, held here, would abort the interpreter when it ends.
+        os.read(0, 1)
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
     threading.Thread(target=cut, daemon=True).start()

@@ -68,7 +68,7 @@ def read_starts(text: str, endpoints: Mapping[str, str]) -> dict[str, Job]:
     entries = _object(_parse(text), "is no JSON object of function names")
     jobs: dict[str, Job] = {}
     for function, entry in entries.items():
-        target = _target(f"[{json.dumps(function)}]", entry)
+        target = _target(json.dumps(function), entry)
         jobs[function] = Starter(target, Api(endpoints[target.api]))
     return jobs
 
@@ -158,10 +158,10 @@ def _base_url(api: str, url: object) -> str:
         or parts.query
         or parts.fragment
     ):
-        raise ValueError(f"[{json.dumps(api)}] = {url!r} must be a base URL: https://HOST")
+        raise ValueError(f"{json.dumps(api)} = {url!r} must be a base URL: https://HOST")
     if parts.scheme == "http" and not _is_loopback(parts.hostname):
         raise ValueError(
-            f"[{json.dumps(api)}] = {url!r} has no TLS: http is for stand-ins on loopback "
+            f"{json.dumps(api)} = {url!r} has no TLS: http is for stand-ins on loopback "
             "(http://127.0.0.1:PORT), which get no credentials"
         )
     return url

@@ -1,0 +1,1 @@
+"""Handlers to copy from; every one of them is run by the tests."""

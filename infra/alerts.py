@@ -7,7 +7,7 @@ from pulumi_gcp import monitoring
 
 from infra import contract
 from infra.component import Component
-from infra.model import PubSubSource, StackConfig
+from infra.model import StackConfig
 
 _AT_MOST_EVERY = "300s"
 """Cloud Monitoring's shortest period between two notifications of a log-based alert."""
@@ -49,10 +49,7 @@ class Alerts(Component):
             "A 401 or 403 means that the account lacks `roles/run.invoker` or the audience is "
             "wrong, a 404 a wrong URL or ingress, no status a timeout.",
         )
-        if any(
-            isinstance(event.source, PubSubSource) and event.source.dead_letter
-            for event in config.events
-        ):
+        if any(config.dead_letter_topic(event) for event in config.events):
             self._dead_letter_alert()
         self.register_outputs({})
 

@@ -12,6 +12,8 @@ from infra import timing, values
 from infra.cron import Schedule
 from infra.model import (
     DEFAULT_TIMING,
+    EVENTARC,
+    EVENTS,
     PROXY,
     PROXY_TIMING,
     SCHEDULER,
@@ -19,7 +21,6 @@ from infra.model import (
     BuildTrigger,
     CloudRunJob,
     Database,
-    DeadLetter,
     Event,
     EventarcSource,
     Grant,
@@ -59,7 +60,8 @@ DEFAULT_SERVICE = "handler"
 DEFAULT_RETENTION = timedelta(days=7)
 DEFAULT_ZONE = "Etc/UTC"
 
-RESERVED_SERVICES = (PROXY, SCHEDULER, "events")
+DEFAULT_MAX_ATTEMPTS = 10
+RESERVED_SERVICES = (PROXY, SCHEDULER, EVENTS, EVENTARC)
 
 TOKEN_KEYS = {
     "argument": "idempotency_token",
@@ -527,45 +529,103 @@ class _Loader:
     def _event(self, section: Section, services: Mapping[str, Service]) -> Event | None:
         name = section.need("name", values.event_name, "", "what the handler calls it")
         service = self._known_service(section, section.get("service", text, None), services)
+        timing_ = services[service].timing
+        if timing_.timeout > timing.MAX_ACK_DEADLINE:
+            self.problems.add(
+                f"services.{service}.timeout",
+                f"is longer than Pub/Sub waits for an answer: {written(timing.MAX_ACK_DEADLINE)} "
+                f"at most, or move {name} to a service of its own",
+                written(timing_.timeout),
+            )
         pubsub, eventarc = section.section("pubsub"), section.section("eventarc")
         max_age = section.get("maxAge", values.positive, None)
-        max_attempts = section.get("maxAttempts", whole(1, 100), None)
         section.finish()
         source: PubSubSource | EventarcSource
         if pubsub is not None and eventarc is None:
-            source = self._pubsub(pubsub)
+            source = self._pubsub(pubsub, timing_)
+            max_backoff = source.max_backoff
         elif eventarc is not None and pubsub is None:
             source = self._eventarc(eventarc)
+            max_backoff = timing.MAX_EVENT_BACKOFF
         else:
             self.problems.add(section.path, "names no single source: one of pubsub, eventarc")
             return None
-        return Event(name, service, services[service].timing, source, max_age, max_attempts)
+        needed = timing.event_lifetime(timing_, max_backoff)
+        if max_age is not None and max_age < needed:
+            self._too_short(section.at("maxAge"), max_age, "dropped", needed)
+        return Event(name, service, timing_, source, max_age)
 
-    def _pubsub(self, source: Section) -> PubSubSource:
-        topic = source.need("topic", values.topic, "", "a topic's name")
-        full = topic if "/" in topic else f"projects/{self.project}/topics/{topic}"
-        dead_letter = source.section("deadLetter")
+    def _too_short(self, path: str, given: timedelta, fate: str, needed: timedelta) -> None:
+        self.problems.add(
+            path,
+            f"is over before a crashed attempt's lease surely is: the event would be {fate} "
+            f"unseen; at least {written(needed)} would work (timeout, lease and longest wait)",
+            written(given),
+        )
+
+    def _pubsub(self, source: Section, timing_: Timing) -> PubSubSource:
+        topic = source.get("topic", values.topic, None)
+        if topic and "/" not in topic:
+            topic = f"projects/{self.project}/topics/{topic}"
+        bucket = source.get("bucket", text, None)
+        if topic and bucket:
+            self.problems.add(source.path, "has a topic and a bucket; a bucket's topic is its own")
+        max_attempts = self._max_attempts(source)
+        at_once = source.get("immediate", flag, False)
+        default = max(timedelta(seconds=10), timing.event_min_backoff(timing_, max_attempts or 100))
         found = PubSubSource(
-            topic=full,
-            create=source.get("create", flag, "/" not in topic),
-            bucket=source.get("bucket", text, None),
+            topic=topic,
+            bucket=bucket,
             filter=source.get("filter", text, None),
             ordering=source.get("ordering", flag, False),
-            retention=source.get("retention", duration, timedelta(days=7)),
-            min_backoff=source.get("minBackoff", duration, timedelta(seconds=10)),
-            max_backoff=source.get("maxBackoff", duration, timedelta(seconds=600)),
-            dead_letter=None
-            if dead_letter is None
-            else DeadLetter(dead_letter.get("maxAttempts", whole(5, 100), 10)),
+            retention=source.get("retention", values.message_retention, timedelta(days=7)),
+            max_attempts=max_attempts,
+            min_backoff=source.get(
+                "minBackoff", values.event_backoff, timedelta() if at_once else default
+            ),
+            max_backoff=source.get(
+                "maxBackoff",
+                values.event_backoff,
+                timedelta() if at_once else timing.MAX_EVENT_BACKOFF,
+            ),
         )
-        if dead_letter is not None:
-            dead_letter.finish()
         source.finish()
+        self._check_backoffs(source, found, timing_)
         return found
+
+    def _max_attempts(self, source: Section) -> int | None:
+        if source.raw.get("deadLetter") is False:
+            return source.get("deadLetter", lambda _: None, None)
+        dead_letter = source.section("deadLetter") or Section({}, source.path, self.problems)
+        found = dead_letter.get("maxAttempts", whole(5, 100), DEFAULT_MAX_ATTEMPTS)
+        dead_letter.finish()
+        return found
+
+    def _check_backoffs(self, source: Section, found: PubSubSource, timing_: Timing) -> None:
+        if found.min_backoff > found.max_backoff:
+            self.problems.add(
+                source.at("minBackoff"),
+                f"is longer than maxBackoff, which is {written(found.max_backoff)}",
+                written(found.min_backoff),
+            )
+            return
+        if found.max_attempts is not None:
+            needed = timing.event_min_backoff(timing_, found.max_attempts)
+            if found.min_backoff < needed:
+                self.problems.add(
+                    source.at("minBackoff"),
+                    f"uses up the {found.max_attempts} delivery attempts while a crashed one still "
+                    f"holds its lease ({written(timing_.lease)}): at least {written(needed)} would "
+                    "work, or more attempts, or deadLetter: false",
+                    written(found.min_backoff),
+                )
+        lifetime = timing.event_lifetime(timing_, found.max_backoff)
+        if found.retention < lifetime:
+            self._too_short(source.at("retention"), found.retention, "lost", lifetime)
 
     def _eventarc(self, source: Section) -> EventarcSource:
         found = EventarcSource(
-            type=source.need("type", text, "", "a CloudEvents type"),
+            type=source.need("type", values.event_type, "", "a CloudEvents type"),
             location=source.get("location", values.location, self.region),
             filters=source.get("filters", string_map, NO_ENTRIES),
             path_patterns=source.get("pathPatterns", string_map, NO_ENTRIES),

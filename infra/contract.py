@@ -14,7 +14,17 @@ FUNCTION_HEADER = "X-Scheduler-Function"
 STORE = "ONCE_STORE"
 LEASE_SECONDS = "ONCE_LEASE_SECONDS"
 RETENTION_SECONDS = "ONCE_RETENTION_SECONDS"
+EVENT_LEASE_SECONDS = "ONCE_EVENT_LEASE_SECONDS"
 STARTS = "ONCE_STARTS"
+EVENTS = "ONCE_EVENTS"
+"""A JSON object from an event's name to what the stack says of it::
+
+    {"orders":  {"subscription": "projects/P/subscriptions/S", "maxAgeSeconds": 3600,
+                 "deadLetterTopic": "projects/P/topics/T"},
+     "uploads": {"type": "google.cloud.storage.object.v1.finalized"}}
+
+`subscription` or `type` says where deliveries come from; the others are there where they are set.
+"""
 THREADS = "THREADS"
 
 JOB_LABEL = "job"

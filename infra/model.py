@@ -14,6 +14,12 @@ from infra.timing import Retry, Timing
 
 DEFAULT_TIMING = Timing(timedelta(minutes=5))
 
+EVENTS = "events"
+"""The account that Pub/Sub pushes messages with."""
+
+EVENTARC = "eventarc"
+"""The account that Eventarc triggers call with."""
+
 SCHEDULER = "scheduler"
 """The account that Cloud Scheduler calls the services with."""
 
@@ -158,35 +164,29 @@ class Job:
 
 
 @dataclass(frozen=True)
-class DeadLetter:
-    """Where a message goes after too many delivery attempts (5 to 100)."""
-
-    max_attempts: int
-
-
-@dataclass(frozen=True)
 class PubSubSource:
     """Messages of a Pub/Sub topic, delivered by a subscription of the stack.
 
     Attributes
     ----------
     topic
-        Full name.
-    create
-        Whether the topic belongs to the stack.
+        An existing topic's full name; None: the stack has one, called like the event.
     bucket
         A Cloud Storage bucket whose notifications feed the topic.
+    max_attempts
+        After so many deliveries a message goes to the dead-letter topic; None: there is none.
+    min_backoff, max_backoff
+        The waits between deliveries; both zero: none at all.
     """
 
-    topic: str
-    create: bool
+    topic: str | None
     bucket: str | None
     filter: str | None
     ordering: bool
     retention: timedelta
+    max_attempts: int | None
     min_backoff: timedelta
     max_backoff: timedelta
-    dead_letter: DeadLetter | None
 
 
 @dataclass(frozen=True)
@@ -201,14 +201,21 @@ class EventarcSource:
 
 @dataclass(frozen=True)
 class Event:
-    """One source of events and the rules under which the handler takes them."""
+    """One source of events, and the rules under which the handler takes them.
+
+    Attributes
+    ----------
+    name
+        What the handler calls it.
+    max_age
+        Older events are acknowledged and dropped; None: never.
+    """
 
     name: str
     service: str
     timing: Timing
     source: PubSubSource | EventarcSource
     max_age: timedelta | None
-    max_attempts: int | None
 
 
 @dataclass(frozen=True)
@@ -254,6 +261,24 @@ class StackConfig:
     def store(self) -> str:
         """The URL of the store, as the handler reads it."""
         return f"firestore://{self.project}/{self.database.name}"
+
+    def topic(self, event: Event) -> str:
+        """Return the full name of the topic that an event's messages come from."""
+        source = event.source
+        if isinstance(source, PubSubSource) and source.topic:
+            return source.topic
+        return f"projects/{self.project}/topics/{self.called(event.name)}"
+
+    def dead_letter_topic(self, event: Event) -> str | None:
+        """Return the full name of an event's dead-letter topic, if it has one."""
+        source = event.source
+        if isinstance(source, PubSubSource) and source.max_attempts is not None:
+            return f"projects/{self.project}/topics/{self.called(event.name)}-dead"
+        return None
+
+    def subscription(self, event: Event) -> str:
+        """Return the full name of the subscription that pushes an event's messages."""
+        return f"projects/{self.project}/subscriptions/{self.called(event.name)}"
 
     @property
     def starts(self) -> Mapping[str, Start]:

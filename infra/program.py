@@ -11,6 +11,7 @@ from infra import contract, starts
 from infra.alerts import Alerts
 from infra.apis import Apis
 from infra.database import Database
+from infra.events import EventSources, handler_setting
 from infra.image import Image
 from infra.model import PROXY, SCHEDULER, Job, StackConfig
 from infra.reading import written
@@ -34,7 +35,7 @@ def build(config: StackConfig) -> None:
     before = [*apis, *database.ready]
     image = config.image or Image(config, apis).digest
     services = {
-        name: RunService(config, settings, image, {}, before)
+        name: RunService(config, settings, image, _told(config, name), before)
         for name, settings in config.services.items()
         if name != PROXY
     }
@@ -44,10 +45,24 @@ def build(config: StackConfig) -> None:
             config, config.services[PROXY], image, told, before, config.starts.values()
         )
     Scheduler(config, services, apis)
+    if config.events:
+        EventSources(config, services, apis)
     if config.alert_channels is not None:
         Alerts(config, config.alert_channels, apis)
     for name, value in _outputs(config, services).items():
         pulumi.export(name, value)
+
+
+def _told(config: StackConfig, service: str) -> Mapping[str, str]:
+    """Return the variables that a service needs for its events, if it has any."""
+    rules = handler_setting(config, service)
+    if not rules:
+        return {}
+    lease = config.services[service].timing.lease
+    return {
+        contract.EVENTS: as_json(rules),
+        contract.EVENT_LEASE_SECONDS: str(int(lease.total_seconds())),
+    }
 
 
 def show(config: StackConfig) -> None:

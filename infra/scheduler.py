@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 
 import pulumi
 from pulumi_gcp import cloudscheduler, serviceaccount
@@ -10,7 +9,7 @@ from pulumi_gcp import cloudscheduler, serviceaccount
 from infra import contract
 from infra.component import Component
 from infra.model import SCHEDULER, AppEngine, Job, StackConfig
-from infra.service import RunService, as_json
+from infra.service import RunService, as_json, seconds
 
 
 class Scheduler(Component):
@@ -53,12 +52,12 @@ class Scheduler(Component):
             schedule=job.schedule.expression,
             time_zone=job.schedule.zone,
             paused=job.paused,
-            attempt_deadline=_seconds(job.timing.attempt_deadline),
+            attempt_deadline=seconds(job.timing.attempt_deadline),
             retry_config=cloudscheduler.JobRetryConfigArgs(
                 retry_count=retry.count,
-                max_retry_duration=_seconds(retry.max_duration),
-                min_backoff_duration=_seconds(retry.min_backoff),
-                max_backoff_duration=_seconds(retry.max_backoff),
+                max_retry_duration=seconds(retry.max_duration),
+                min_backoff_duration=seconds(retry.min_backoff),
+                max_backoff_duration=seconds(retry.max_backoff),
                 max_doublings=retry.max_doublings,
             ),
             http_target=self._http_target(job, job.service) if job.service else None,
@@ -105,7 +104,3 @@ class Scheduler(Component):
 def _body(job: Job) -> str | None:
     """Return the job's body as Cloud Scheduler wants it: any JSON value, base64-encoded."""
     return None if job.body is None else base64.b64encode(as_json(job.body).encode()).decode()
-
-
-def _seconds(duration: timedelta) -> str:
-    return f"{int(duration.total_seconds())}s"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 
 import pulumi
 from pulumi_gcp import (
@@ -37,8 +38,8 @@ class RunService(Component):
 
     Attributes
     ----------
-    service
-        The Cloud Run service, for what has to wait for it.
+    account, service
+        Its account and the Cloud Run service, for what has to wait for them.
     urls
         The URLs under which it really answers.
     """
@@ -56,7 +57,7 @@ class RunService(Component):
         self.settings = settings
         self.email = config.account_email(settings.name)
         self.member = f"serviceAccount:{self.email}"
-        account = serviceaccount.Account(
+        account = self.account = serviceaccount.Account(
             settings.name,
             project=config.project,
             account_id=config.called(settings.name),
@@ -191,7 +192,7 @@ class RunService(Component):
             deletion_protection=self.config.production,
             template=cloudrunv2.ServiceTemplateArgs(
                 service_account=self.email,
-                timeout=f"{int(timing.timeout.total_seconds())}s",
+                timeout=seconds(timing.timeout),
                 # One number: a request that finds no free thread would wait inside its lease.
                 max_instance_request_concurrency=settings.concurrency,
                 scaling=cloudrunv2.ServiceTemplateScalingArgs(
@@ -240,6 +241,11 @@ class RunService(Component):
                 )
             ],
         )
+
+
+def seconds(duration: timedelta) -> str:
+    """Write a duration as Google's APIs read it."""
+    return f"{int(duration.total_seconds())}s"
 
 
 def as_json(value: object) -> str:

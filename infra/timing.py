@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
+from math import ceil
 
 MARGIN = timedelta(seconds=60)
 """m: what a lease has over its attempt. It covers a cold start and the store's own budget."""
@@ -138,6 +139,28 @@ def default_retry(timing: Timing) -> Retry:
 def needed_retention(timing: Timing, retry: Retry) -> timedelta:
     """Return the retention that a job needs at least: its last retry still finds the record."""
     return retry.last_start(timing) + timing.lease
+
+
+MAX_ACK_DEADLINE = timedelta(minutes=10)
+"""Pub/Sub's limit, and so the longest timeout of a service that takes events."""
+
+MAX_EVENT_BACKOFF = timedelta(minutes=10)
+"""Pub/Sub's limit for the wait between two deliveries, and what Eventarc's subscriptions use."""
+
+
+def event_min_backoff(timing: Timing, max_attempts: int) -> timedelta:
+    """Return the shortest wait under which delivery attempts are not used up within one lease.
+
+    While a crashed attempt holds its lease, every delivery is refused and counts as an attempt.
+    Pub/Sub's waits grow from the shortest one, but by how much is not documented, so all of them
+    are taken to be the shortest. Source: https://cloud.google.com/pubsub/docs/handling-failures
+    """
+    return timedelta(seconds=ceil(timing.lease.total_seconds() / (max_attempts - 1)))
+
+
+def event_lifetime(timing: Timing, max_backoff: timedelta) -> timedelta:
+    """Return how old an event can be when it is delivered again after a crashed first attempt."""
+    return timing.timeout + timing.lease + max_backoff
 
 
 def fitting_timeout(period: timedelta) -> timedelta | None:

@@ -7,7 +7,7 @@ from infra import cron, timing
 from infra.reading import duration, matching, text, written
 
 identifier = matching(r"[A-Za-z0-9_-]{1,450}", "takes letters, digits, - and _ only")
-location = matching(r"[a-z]+(-[a-z]+)?[0-9]+|global", "is no location, such as europe-west1")
+location = matching(r"[a-z]+(-[a-z]+)?[0-9]*", "is no location, such as europe-west1")
 region = matching(r"[a-z]+-[a-z]+[0-9]+", "is no region, such as europe-west1")
 project = matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "is no project id, such as my-project-1")
 _env_name = matching(r"[A-Za-z_][A-Za-z0-9_]*", "is no name of an environment variable")
@@ -99,6 +99,32 @@ def positive(value: object) -> timedelta:
     found = duration(value)
     if not found:
         raise ValueError("is zero: at least 1s")
+    return found
+
+
+def message_retention(value: object) -> timedelta:
+    """Check for a time that Pub/Sub can keep a message for."""
+    found = duration(value)
+    if not timedelta(minutes=10) <= found <= timedelta(days=7):
+        raise ValueError("is not from 10m to 7d")
+    return found
+
+
+def event_backoff(value: object) -> timedelta:
+    """Check for a wait that Pub/Sub can keep between two deliveries."""
+    found = duration(value)
+    if found > timing.MAX_EVENT_BACKOFF:
+        raise ValueError(f"is longer than {written(timing.MAX_EVENT_BACKOFF)}, Pub/Sub's limit")
+    return found
+
+
+def event_type(value: object) -> str:
+    """Check for a CloudEvents type whose delivery is best left to Eventarc."""
+    found = text(value)
+    if found == "google.cloud.pubsub.topic.v1.messagePublished":
+        raise ValueError(
+            "is a Pub/Sub message: use pubsub, which has retries and a dead-letter topic"
+        )
     return found
 
 

@@ -466,6 +466,9 @@ KINDS = {
         name="",
         fixed=("project",),
     ),
+    "gcp:storage/notification:Notification": Kind(
+        id="{bucket}/notificationConfigs/{topic}", fixed=("*",)
+    ),
 }
 GENERIC = Kind(
     id="projects/{project}/{type}/{name}", fixed=("name", "location", "region", "project")
@@ -480,6 +483,19 @@ FUNCTIONS: dict[str, Callable[[Values, Values, Cloud], Values]] = {
         "region": config.get("region", ""),
         "zone": config.get("zone", ""),
     },
+    "gcp:storage/getProjectServiceAccount:getProjectServiceAccount": (
+        lambda args, config, cloud: {
+            "id": f"service-{cloud.project_number}@gs-project-accounts.iam.gserviceaccount.com",
+            "emailAddress": (
+                f"service-{cloud.project_number}@gs-project-accounts.iam.gserviceaccount.com"
+            ),
+            "member": (
+                f"serviceAccount:service-{cloud.project_number}"
+                "@gs-project-accounts.iam.gserviceaccount.com"
+            ),
+            "project": args.get("project", config.get("project", "")),
+        }
+    ),
     "gcp:organizations/getClientOpenIdUserInfo:getClientOpenIdUserInfo": (
         lambda args, config, cloud: {"email": "deployer@example.com", "id": "user-info"}
     ),

@@ -40,6 +40,9 @@ _RECORDABLE = (
 _ERROR_CHARACTERS = 1_000
 
 
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+
 class Fatal(Exception):
     """Raised by a job to end its run for good: recorded as failed, not retried."""
 
@@ -227,7 +230,7 @@ class Guard:
         attempt_id = uuid.uuid4().hex
         until = time.monotonic() + BUDGET_SECONDS
         # Once its slot has come a run is a scheduled one, whatever it was before.
-        settled = delivery.key(datetime.max.replace(tzinfo=UTC))
+        settled = delivery.key(_END_OF_TIME)
         if self._ended.has(settled):
             return Report(Outcome.DUPLICATE, settled, attempt_id)
         self._record_the_unrecorded(until)
@@ -278,6 +281,7 @@ class Guard:
         deadline = wall_now + self._durations.lease - timedelta(seconds=time.monotonic() - sent)
         # A wall clock that is far behind must not let TTL delete a live claim.
         begun = max(wall_now, delivery.due or wall_now)
+        begun = min(begun, _END_OF_TIME - self._durations.retention)
         record = Record(
             status="in_progress",
             attempt_id=attempt_id,

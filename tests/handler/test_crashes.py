@@ -121,7 +121,7 @@ def test_worker_that_gunicorn_replaces_serves_what_it_left(lab: Lab) -> None:
 
 
 def _expect_a_takeover(handler: Handler, delivery: Delivery) -> None:
-    refused, *others, last = handler.post_until_over(delivery)
+    refused, *_, last = handler.post_until_over(delivery)
     assert (refused.status, refused.outcome) == (409, "in_progress")
     assert 1 <= int(refused.headers["Retry-After"]) <= LEASE_SECONDS
     assert (last.status, last.outcome) == (200, "completed")

@@ -89,10 +89,9 @@ def test_run_id_is_fixed_for_ever() -> None:
     """A new version of the handler must recognise the runs of the one before."""
     delivery = Delivery(project="p", region="r", job="j", schedule_time="2025-10-17T23:50:00Z")
 
-    assert delivery.key.id == "cecb026874a845a2d23eb5daa2469a62fdefea111b966ad1c8901d614ce90437"
-    assert (
-        delivery.forced_key.id == "0fad1bab1096ae330a7ec5b8186d4f1e9ec08b6f99737241b457b7e6790c9837"
-    )
+    run = "cecb026874a845a2d23eb5daa2469a62fdefea111b966ad1c8901d614ce90437"
+    forced = "0fad1bab1096ae330a7ec5b8186d4f1e9ec08b6f99737241b457b7e6790c9837"
+    assert (delivery.key.id, delivery.forced_key.id) == (run, forced)
 
 
 def test_job_name_is_the_function_where_no_other_is_named() -> None:

@@ -133,7 +133,7 @@ class Handler:
             return list(pool.map(self.post, deliveries))
 
     def post_until_over(self, delivery: Delivery) -> list[Answer]:
-        """Send a delivery again for as long as another attempt is in progress; return the answers."""
+        """Send a delivery until no other attempt is in progress; return all answers."""
         answers: list[Answer] = []
 
         def over() -> bool:

@@ -136,14 +136,16 @@ def timestamps_unindexed(stack: Stack) -> Iterator[tuple[Resource, str]]:
         exempt = _is_exempt(_field(fields, database, name, _EVERY_FIELD))
         if exempt is None:
             exempt = _is_exempt(_field(fields, database, _EVERY_COLLECTION, _EVERY_FIELD))
+        indexed = []
         for field_name in stack.setting("fields"):
             field = _field(fields, database, name, field_name)
             own = _is_exempt(field)
-            if not (exempt if own is None else own):
-                yield (
-                    field or owner,
-                    f"{field_name} of collection {name} in database {database} is indexed.",
-                )
+            if own is None and not exempt:
+                indexed.append(field_name)
+            elif field and own is False:
+                yield field, f"{field_name} of {name} in database {database} is indexed."
+        if indexed:
+            yield owner, f"{', '.join(indexed)} of {name} in database {database} are indexed."
 
     yield from known_first(check, _collections(stack, fields))
 

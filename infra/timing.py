@@ -101,22 +101,24 @@ class Retry:
         Returns
         -------
         tuple of int and timedelta
-            The retry's number, from 1, and how long after the failure it starts, where each retry
-            before it was answered at once.
+            The retry's number, from 1, where each one before it was answered at once, and the wait
+            before it. Slow answers only make the number smaller, and so the wait no longer.
         """
         elapsed = timedelta()
         for number, wait in enumerate(self.waits(), 1):
             elapsed += wait
             if elapsed >= pause:
-                return number, elapsed
+                return number, wait
         raise AssertionError("waits() does not end")
 
     def needed_duration(self, timing: Timing) -> timedelta:
         """Return the shortest window in which a retry surely starts after a lost lease's end.
 
         The crash is noticed at the attempt deadline at the latest, and the lease was taken before.
+        Each answer delays the retries a little, so the wait under way at the lease's end counts
+        whole, wherever in it the lease ends.
         """
-        return timing.attempt_deadline + self.first_after(timing.lease)[1]
+        return timing.attempt_deadline + timing.lease + self.first_after(timing.lease)[1]
 
     def outlasts_lease(self, timing: Timing) -> bool:
         """Say whether a retry surely starts after the lease of a crashed first attempt."""

@@ -105,9 +105,9 @@ def test_waits_double_then_grow_linearly_up_to_the_longest(
 @pytest.mark.parametrize(
     ("retry", "outlasts"),
     [
-        # T = 300 s, L = 360 s: the eighth retry starts 370 s after the first failure.
-        (Retry(max_duration=seconds(670)), True),
-        (Retry(max_duration=seconds(669)), False),
+        # T = 300 s, L = 360 s: the lease ends before the eighth retry, in a wait of 60 s.
+        (Retry(max_duration=seconds(720)), True),
+        (Retry(max_duration=seconds(719)), False),
         (Retry(max_duration=seconds(0), count=0), False),
         (Retry(max_duration=seconds(0), count=5), False),
         # Five waits of 80 s are enough, whatever the window says: both limits must be reached.

@@ -50,3 +50,19 @@ def test_both_sides_wait_alike(first: int, longest: int, doublings: int) -> None
     ours = PROTOCOL.Retries(**backoff, doublings=doublings).waits()
     theirs = timing.Retry(timedelta(0), 1, shortest, most, doublings).waits()
     assert [next(ours) for _ in range(30)] == [next(theirs) for _ in range(30)]
+
+
+@pytest.mark.parametrize("timeout", TIMEOUTS, ids=str)
+@pytest.mark.parametrize(
+    ("first", "longest", "doublings"), [(10, 60, 3), (5, 3600, 5), (60, 60, 16), (7, 100, 1)]
+)
+def test_program_and_pack_draw_the_border_in_the_same_place(
+    timeout: timedelta, first: int, longest: int, doublings: int
+) -> None:
+    derived = timing.Timing(timeout)
+    shortest, most = timedelta(seconds=first), timedelta(seconds=longest)
+    override = timing.Retry(timedelta(0), 1, shortest, most, doublings)
+    retries = PROTOCOL.Retries(1, timedelta(0), shortest, most, doublings)
+    needed = override.needed_duration(derived)
+    assert needed == retries.duration_needed(derived.attempt_deadline, derived.lease)
+    assert override.last_start(derived) == retries.last_start(derived.attempt_deadline)

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import events  # noqa: F401  (registers the event handlers)
 import functions_framework
 import jobs  # noqa: F401  (registers the jobs)
 from flask import Request, Response
@@ -27,6 +28,6 @@ service = Service(load(os.environ), stopping=told_to_stop)
 
 @functions_framework.http
 def handle(request: Request) -> Response:
-    """Answer one delivery of Cloud Scheduler."""
+    """Answer one delivery of Cloud Scheduler, Pub/Sub or Eventarc."""
     answer = service.deliver(request.method, dict(request.headers), request.get_data())
     return Response(answer.body, answer.status, answer.headers)

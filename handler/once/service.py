@@ -83,14 +83,15 @@ class Service:
             return answered(delivery, report, begun)
 
     def _deliver_event(self, envelope: Envelope, begun: float) -> Answer:
-        """Answer an event: where several functions handle it, by the worst that became of one."""
+        """Answer an event; where several functions handle it, with the worst that became of one."""
         answers = [
-            answered(delivery, report, since)
+            (answered(delivery, report, since), report.outcome)
             for delivery, report, since in self._events.run(envelope)
         ]
         if not answers:
             return _refuse(Outcome.UNKNOWN_JOB, begun, self._events.unhandled(envelope))
-        return max(answers, key=lambda each: each.status)
+        worst, _ = max(answers, key=lambda each: (each[0].status, each[1] != Outcome.DUPLICATE))
+        return worst
 
 
 def _call(function: Job, delivery: ScheduledDelivery, body: bytes) -> Callable[[Claim], object]:

@@ -25,8 +25,8 @@ _UNWRAPPED_ORDERING = ("x-goog-pubsub-ordering-key", "x-goog-ordering-key")
 # What a request has of its own and no attribute may be taken for.
 _TRANSPORT_HEADERS = frozenset(
     {"accept", "accept-encoding", "authorization", "connection", "content-length", "forwarded"}
-    | {"from", "host", "traceparent", "tracestate", "transfer-encoding", "user-agent", "via"}
-    | {"x-cloud-trace-context", "x-forwarded-for", "x-forwarded-proto"}
+    | {"from", "function-execution-id", "host", "traceparent", "tracestate", "transfer-encoding"}
+    | {"user-agent", "via", "x-cloud-trace-context", "x-forwarded-for", "x-forwarded-proto"}
 )
 
 _PUBSUB = "//pubsub.googleapis.com/"

@@ -126,12 +126,21 @@ class Apis:
     ----------
     list_lag
         How long a new operation is missing from lists.
+    mishap
+        Asked with the token of each start that `on_start` says nothing of: what goes wrong with it.
     port
         Where to listen; 0: a free port.
     """
 
-    def __init__(self, *, list_lag: timedelta = timedelta(0), port: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        list_lag: timedelta = timedelta(0),
+        mishap: Callable[[str | None], Fault] = lambda _: Fault(),
+        port: int = 0,
+    ) -> None:
         self.list_lag = list_lag
+        self._mishap = mishap
         self._lock = threading.Lock()
         self._targets: dict[str, _Target] = {}
         self._operations: list[Operation] = []
@@ -208,7 +217,8 @@ class Apis:
     def _start(self, kind: "_Kind", name: str, body: Json) -> tuple[Json, Fault]:
         with self._lock:
             target = self._target(name)
-            fault = target.on_start.popleft() if target.on_start else Fault()
+            told = bool(target.on_start)
+            fault = target.on_start.popleft() if told else self._mishap(kind.token(body))
             if not fault.accepts:
                 return {}, fault
             created = datetime.now(UTC)
@@ -311,15 +321,14 @@ class _Workflows(_Kind):
     _BASIC = ("name", "startTime", "endTime", "duration", "state", "workflowRevisionId")
 
     def token(self, body: Json) -> str | None:
-        argument = json.loads(body.get("argument") or "null")
+        try:
+            argument = json.loads(body.get("argument", "null"))
+        except ValueError:
+            raise BadRequest("argument must be JSON") from None
         found = argument.get("idempotency_token") if isinstance(argument, dict) else None
         return found if isinstance(found, str) else None
 
     def make(self, name: str, body: Json, created: str) -> Json:
-        try:
-            json.loads(body.get("argument", "null"))
-        except ValueError:
-            raise BadRequest("argument must be JSON") from None
         for key, value in body.get("labels", {}).items():
             if not re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", key) or not re.fullmatch(
                 r"[a-z0-9_-]{0,63}", value

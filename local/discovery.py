@@ -111,7 +111,8 @@ class Document:
         tree, rest = _mask(mask)
         if rest:
             raise BadRequest(f"fields mask: cannot read {rest!r}")
-        return self._masked({"$ref": schema}, value, tree, "fields")
+        self._check_mask({"$ref": schema}, tree, "fields")
+        return _masked(value, tree)
 
     def _query(self, method: Method, query: str) -> dict[str, Any]:
         known = {**self._document["parameters"], **method.parameters}
@@ -149,24 +150,16 @@ class Document:
                     raise BadRequest(f"{at}.{name}: is output only")
                 self._check(below, item, f"{at}.{name}", written)
 
-    def _masked(
-        self, schema: Mapping[str, Any], value: Any, tree: Mapping[str, Any], at: str
-    ) -> Any:
-        if not tree:
-            return value
+    def _check_mask(self, schema: Mapping[str, Any], tree: Mapping[str, Any], at: str) -> None:
         if "$ref" in schema:
             schema = self._schemas[schema["$ref"]]
-        if schema["type"] == "array":
-            return [self._masked(schema["items"], item, tree, at) for item in value]
-        properties = schema.get("properties", {})
-        for name in tree:
-            if name not in properties:
+        if schema.get("type") == "array":
+            return self._check_mask(schema["items"], tree, at)
+        for name, below in tree.items():
+            if name not in schema.get("properties", {}):
                 raise BadRequest(f"{at}: {name!r} is no field")
-        return {
-            name: self._masked(properties[name], value[name], below, f"{at}.{name}")
-            for name, below in tree.items()
-            if name in value
-        }
+            self._check_mask(schema["properties"][name], below, f"{at}.{name}")
+        return None
 
 
 _TYPES = {
@@ -177,6 +170,14 @@ _TYPES = {
     "array": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, dict),
 }
+
+
+def _masked(value: Any, tree: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_masked(item, tree) for item in value]
+    if not tree:
+        return value
+    return {name: _masked(value[name], below) for name, below in tree.items() if name in value}
 
 
 def _methods(resource: Mapping[str, Any]) -> Iterator[Method]:

@@ -125,9 +125,12 @@ def _meaning(method: str, request: bytes) -> tuple[Step, str]:
         return Step.READ, documents[0].rsplit("/", 1)[-1]
     if method != _SERVICE + "Commit":
         return Step.OTHER, ""
-    (write,) = CommitRequest.deserialize(request).writes or [None]
-    if write is None:
+    writes = CommitRequest.deserialize(request).writes
+    if not writes:
         return Step.OTHER, ""
+    write = writes[0]
+    if len(writes) > 1:  # a transaction of a job's own; the protocol writes one record at a time
+        return Step.OTHER, write.update.name.rsplit("/", 1)[-1]
     if write.delete:
         return Step.RELEASE, write.delete.rsplit("/", 1)[-1]
     run_id = write.update.name.rsplit("/", 1)[-1]

@@ -60,10 +60,18 @@ class Handler:
         Settings, beside what the program needs to start.
     threads
         How many requests it works on at once.
+    target
+        The function in it.
     """
 
     def __init__(
-        self, source: Path, folder: Path, env: Mapping[str, str], *, threads: int = 8
+        self,
+        source: Path,
+        folder: Path,
+        env: Mapping[str, str],
+        *,
+        threads: int = 8,
+        target: str = "handle",
     ) -> None:
         self.port = free_port()
         self._log_path = folder / f"handler-{self.port}.log"
@@ -72,7 +80,7 @@ class Handler:
             self._process = tether.start(
                 [
                     Path(sys.executable).parent / "functions-framework",
-                    *("--source", source, "--target", "handle"),
+                    *("--source", source, "--target", target),
                     *("--host", "127.0.0.1", "--port", str(self.port)),
                 ],
                 env={

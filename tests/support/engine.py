@@ -181,11 +181,16 @@ class Engine:
 
     def __init__(self, folder: Path, apis: tuple[str, ...] = ("*",)) -> None:
         self.folder = folder
+        self.apis = apis
         self._cloud = folder / "cloud"
         for made in (self._cloud, folder / "state", folder / "home"):
             made.mkdir(parents=True, exist_ok=True)
-        project = {"number": PROJECT_NUMBER, "apis": apis}
-        (self._cloud / "project.json").write_text(json.dumps(project))
+        self._switch_on(apis)
+
+    def copy(self, folder: Path) -> Engine:
+        """Return an engine in another folder with all that this one has: stacks, project, calls."""
+        shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
+        return Engine(folder, self.apis)
 
     def program(
         self, source: str, config: dict[str, Any] | None = None, name: str = "program"
@@ -225,7 +230,7 @@ class Engine:
         folder = self.folder / "repository"
         if not folder.exists():
             folder.mkdir()
-            for name in ("infra", "handler"):
+            for name in ("infra", "handler", "examples"):
                 shutil.copytree(
                     REPOSITORY / name,
                     folder / name,
@@ -236,8 +241,7 @@ class Engine:
             (folder / ".venv").symlink_to(VIRTUALENV, target_is_directory=True)
         if not (folder / f"Pulumi.{stack}.yaml").exists():
             shutil.copy(folder / "Pulumi.dev.yaml", folder / f"Pulumi.{stack}.yaml")
-        project = {"number": PROJECT_NUMBER, "apis": (*PREREQUISITES, *NEW_PROJECT)}
-        (self._cloud / "project.json").write_text(json.dumps(project))
+        self._switch_on((*PREREQUISITES, *NEW_PROJECT))
         made = Stack(self, folder, stack)
         made.configure({**PROVIDER, "projectNumber": PROJECT_NUMBER, **(config or {})})
         return made
@@ -261,6 +265,10 @@ class Engine:
         file = self._cloud / "gcp.json"
         left = [one for one in json.loads(file.read_text()) if one["id"] != id_]
         file.write_text(json.dumps(left))
+
+    def _switch_on(self, apis: tuple[str, ...]) -> None:
+        project = {"number": PROJECT_NUMBER, "apis": apis}
+        (self._cloud / "project.json").write_text(json.dumps(project))
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the CLI."""
@@ -294,15 +302,16 @@ class Stack:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The stack's configuration, as it stands in its file."""
-        text = self._file.read_text() if self._file.exists() else ""
-        return dict((yaml.safe_load(text) or {}).get("config") or {})
+        """The stack's configuration as it stands in its file, the project's own keys bare."""
+        own = yaml.safe_load((self.folder / "Pulumi.yaml").read_text())["name"] + ":"
+        config = yaml.safe_load(self._file.read_text())["config"]
+        return {key.removeprefix(own): value for key, value in config.items()}
 
     def configure(self, config: dict[str, Any]) -> None:
         """Set configuration keys; None removes one.
 
-        A key without a namespace is written as the project's own (``scheduled-once:image``) where
-        the file has it so, and bare otherwise.
+        The CLI writes the project's own keys with its name in front when it changes the file, so a
+        bare key goes where the file has it.
         """
         content = yaml.safe_load(self._file.read_text()) if self._file.exists() else None
         content = content or {}
@@ -334,8 +343,8 @@ class Stack:
         return self._operate("refresh", "--yes", "--skip-preview")
 
     def destroy(self) -> Result:
-        """Run ``pulumi destroy`` without its preview."""
-        return self._operate("destroy", "--yes", "--skip-preview")
+        """Run ``pulumi destroy``, with its preview: there the engine finds what is protected."""
+        return self._operate("destroy", "--yes")
 
     def command(self, *arguments: str) -> Result:
         """Run any other command of the CLI on this stack: ``state unprotect --all --yes``."""
@@ -406,7 +415,8 @@ def _read(run: Result, events: list[dict[str, Any]]) -> Result:
             one = event["diagnosticEvent"]
             message = one["message"].strip()
             # The engine says of every plugin on the PATH that it takes it from there.
-            if message and not message.startswith("using pulumi-resource-"):
+            told = message and one["severity"] != "debug"
+            if told and not message.startswith("using pulumi-resource-"):
                 diagnostics.append(Diagnostic(one["severity"], message, _name(one.get("urn", ""))))
         if "policyEvent" in event:
             one = event["policyEvent"]

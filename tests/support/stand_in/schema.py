@@ -11,6 +11,7 @@ import enum
 import importlib
 import inspect
 import re
+import threading
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ UNKNOWNS = {
 }
 """How a value that is not known yet travels between engine and provider, one per kind of value."""
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+
+
+_IMPORTS = threading.RLock()
 
 
 class UnknownTypeError(LookupError):
@@ -58,7 +62,9 @@ class Resource:
 
 def resource(token: str) -> Resource:
     """Return the schema of a type token such as ``gcp:cloudscheduler/job:Job``."""
-    return _resource(token)
+    # The SDK imports its modules on first touch, which two threads must not do at once.
+    with _IMPORTS:
+        return _resource(token)
 
 
 @cache
@@ -79,9 +85,10 @@ def _resource(token: str) -> Resource:
 @cache
 def function(token: str) -> dict[str, Field]:
     """Return the arguments of ``gcp:organizations/getClientConfig:getClientConfig``, say."""
-    module, name = _home(token)
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    found = getattr(module, snake, None)
+    with _IMPORTS:
+        module, name = _home(token)
+        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+        found = getattr(module, snake, None)
     if found is None:
         raise UnknownTypeError(f"the SDK has no function {token}")
     return {

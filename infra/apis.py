@@ -18,6 +18,7 @@ def needed(config: StackConfig) -> tuple[str, ...]:
         "monitoring": config.alert_channels is not None,
         "pubsub": bool(config.events),
         "secretmanager": any(service.secrets for service in config.services.values()),
+        "workflows": config.examples,
         "workflowexecutions": any(isinstance(start, Workflow) for start in starts),
     }
     return tuple(sorted([*_ALWAYS, *(name for name, used in conditional.items() if used)]))

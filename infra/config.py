@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import timedelta
 from difflib import get_close_matches
 
-from infra import timing, values
+from infra import example, timing, values
 from infra.cron import Schedule
 from infra.model import (
     DEFAULT_TIMING,
@@ -159,6 +159,9 @@ class _Loader:
         self.zone = top.get("timeZone", values.zone, DEFAULT_ZONE)
         services = self._services(name, number)
         jobs = self._jobs(services)
+        examples = top.get("examples", flag, False)
+        if examples:
+            services, jobs = self._with_example(name, number, services, jobs)
         if any(job.start for job in jobs):
             services = {**services, PROXY: Service(PROXY, PROXY_TIMING)}
         config = StackConfig(
@@ -176,7 +179,7 @@ class _Loader:
             services=services,
             jobs=jobs,
             events=self._events(services),
-            examples=top.get("examples", flag, False),
+            examples=examples,
             warnings=tuple(self.warnings),
         )
         top.finish()
@@ -513,6 +516,21 @@ class _Loader:
         name = self._full_name(target, "triggers")
         return BuildTrigger(name, branch, tag, substitutions, account)
 
+    def _with_example(
+        self, name: str, number: str, services: Mapping[str, Service], jobs: tuple[Job, ...]
+    ) -> tuple[Mapping[str, Service], tuple[Job, ...]]:
+        taken = {f"services.{key}" for key in services} | {f"jobs: {job.name}" for job in jobs}
+        for path in taken & {f"services.{example.BOOKING}", f"jobs: {example.NAME}"}:
+            self.problems.add(
+                path, "is a name of the worked example: choose another, or no examples"
+            )
+        self._check_lengths("examples", f"{name}-{example.WORKFLOW}", number)
+        job = example.job(
+            f"projects/{self.project}/locations/{self.region}/workflows/{name}-{example.NAME}",
+            f"https://{name}-{example.BOOKING}-{number}.{self.region}.run.app",
+        )
+        return {**services, example.BOOKING: example.service()}, (*jobs, job)
+
     # Events
 
     def _events(self, services: Mapping[str, Service]) -> tuple[Event, ...]:
@@ -539,6 +557,7 @@ class _Loader:
             )
         pubsub, eventarc = section.section("pubsub"), section.section("eventarc")
         max_age = section.get("maxAge", values.positive, None)
+        max_attempts = section.get("maxAttempts", whole(1, 100), None)
         section.finish()
         source: PubSubSource | EventarcSource
         if pubsub is not None and eventarc is None:
@@ -553,7 +572,30 @@ class _Loader:
         needed = timing.event_lifetime(timing_, max_backoff)
         if max_age is not None and max_age < needed:
             self._too_short(section.at("maxAge"), max_age, "dropped", needed)
-        return Event(name, service, timing_, source, max_age)
+        if max_attempts is not None:
+            self._check_attempts(section, max_attempts, source, timing_)
+        return Event(name, service, timing_, source, max_age, max_attempts)
+
+    def _check_attempts(
+        self,
+        section: Section,
+        max_attempts: int,
+        source: PubSubSource | EventarcSource,
+        timing_: Timing,
+    ) -> None:
+        """Check the handler's own limit: only dead letters make Pub/Sub tell the attempt."""
+        if not isinstance(source, PubSubSource) or source.max_attempts is None:
+            reason = "has no effect: only a subscription with dead letters tells the attempt"
+        elif max_attempts > source.max_attempts:
+            reason = f"is never reached: after {source.max_attempts} it is a dead letter"
+        elif (max_attempts - 1) * source.min_backoff < timing_.lease:
+            reason = (
+                "can be used up while a crashed attempt still holds its lease "
+                f"({written(timing_.lease)}) with waits of {written(source.min_backoff)}"
+            )
+        else:
+            return
+        self.problems.add(section.at("maxAttempts"), reason, max_attempts)
 
     def _too_short(self, path: str, given: timedelta, fate: str, needed: timedelta) -> None:
         self.problems.add(

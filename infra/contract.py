@@ -19,11 +19,11 @@ STARTS = "ONCE_STARTS"
 EVENTS = "ONCE_EVENTS"
 """A JSON object from an event's name to what the stack says of it::
 
-    {"orders":  {"subscription": "projects/P/subscriptions/S", "maxAgeSeconds": 3600,
-                 "deadLetterTopic": "projects/P/topics/T"},
+    {"orders":  {"subscription": "projects/P/subscriptions/S", "topic": "projects/P/topics/T",
+                 "maxAgeSeconds": 3600, "maxAttempts": 8, "deadLetterTopic": "projects/P/topics/D"},
      "uploads": {"type": "google.cloud.storage.object.v1.finalized"}}
 
-`subscription` or `type` says where deliveries come from; the others are there where they are set.
+`subscription` or `type` says where deliveries come from; the rules are there where they are set.
 """
 THREADS = "THREADS"
 

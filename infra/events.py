@@ -311,10 +311,12 @@ def _told(config: StackConfig, event: Event) -> Mapping[str, object]:
     told: dict[str, object] = (
         {"type": event.source.type}
         if isinstance(event.source, EventarcSource)
-        else {"subscription": config.subscription(event)}
+        else {"subscription": config.subscription(event), "topic": config.topic(event)}
     )
     if event.max_age:
         told["maxAgeSeconds"] = int(event.max_age.total_seconds())
+    if event.max_attempts:
+        told["maxAttempts"] = event.max_attempts
     if topic := config.dead_letter_topic(event):
         told["deadLetterTopic"] = topic
     return told

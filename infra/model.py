@@ -77,7 +77,13 @@ class Vpc:
 
 @dataclass(frozen=True)
 class Service:
-    """One Cloud Run service."""
+    """One Cloud Run service.
+
+    Attributes
+    ----------
+    command
+        What the container runs instead of what its image says; empty: that.
+    """
 
     name: str
     timing: Timing = DEFAULT_TIMING
@@ -91,6 +97,7 @@ class Service:
     secrets: Mapping[str, Secret] = field(default_factory=dict)
     roles: tuple[Grant, ...] = ()
     vpc: Vpc | None = None
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -207,8 +214,8 @@ class Event:
     ----------
     name
         What the handler calls it.
-    max_age
-        Older events are acknowledged and dropped; None: never.
+    max_age, max_attempts
+        Older events, and those delivered more often, are acknowledged and dropped; None: never.
     """
 
     name: str
@@ -216,6 +223,7 @@ class Event:
     timing: Timing
     source: PubSubSource | EventarcSource
     max_age: timedelta | None
+    max_attempts: int | None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pulumi
 
-from infra import contract, starts
+from infra import contract, example, starts
 from infra.alerts import Alerts
 from infra.apis import Apis
 from infra.database import Database
@@ -17,6 +17,7 @@ from infra.model import PROXY, SCHEDULER, Job, StackConfig
 from infra.reading import written
 from infra.scheduler import Scheduler
 from infra.service import RunService, as_json
+from infra.workflow import ExampleWorkflow
 
 CONSOLE = "https://console.cloud.google.com"
 
@@ -44,6 +45,8 @@ def build(config: StackConfig) -> None:
         services[PROXY] = RunService(
             config, config.services[PROXY], image, told, before, config.starts.values()
         )
+    if config.examples:
+        ExampleWorkflow(config, services[example.BOOKING], apis)
     Scheduler(config, services, apis)
     if config.events:
         EventSources(config, services, apis)

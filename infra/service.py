@@ -165,6 +165,8 @@ class RunService(Component):
         settings, timing = self.settings, self.settings.timing
         container = cloudrunv2.ServiceTemplateContainerArgs(
             image=image,
+            commands=list(settings.command[:1]) or None,
+            args=list(settings.command[1:]) or None,
             ports=cloudrunv2.ServiceTemplateContainerPortsArgs(name="http1", container_port=PORT),
             envs=self._environment(variables),
             resources=cloudrunv2.ServiceTemplateContainerResourcesArgs(

@@ -6,18 +6,19 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 from infra.config import ConfigError
 from infra.reading import written
+from local import starts
 from local.handler import HandlerError, Instance, environment
-from local.ledger import Entry, Injections, Ledger
-from local.plan import DEFAULT_SHARES, WORDS, PlannedRun, plan
+from local.ledger import Injections, Ledger
+from local.plan import DEFAULT_SHARES, WORDS, plan
 from local.player import Played, Player, Site
-from local.report import Screen, listed, trouble
+from local.report import Screen
 from local.scale import Scale, scale
 from local.stack import Service, Stack, WiringError, load
 from local.verdict import State, Verdict, judge
@@ -31,17 +32,18 @@ _AT_ONCE = 16
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play a stack; return the exit code.
+    """Play a stack.
 
     Returns
     -------
     int
-        0: every promise was kept; 1: one was not; 2: it could not be played; 130: Ctrl-C.
+        The exit code. 0: every promise was kept; 1: one was not; 2: it could not be played;
+        130: Ctrl-C.
     """
     options = _parse(arguments)
     try:
-        with ExitStack() as stack:
-            return _play(options, stack)
+        with ExitStack() as closing:
+            return _play(options, closing)
     except (ConfigError, WiringError, HandlerError, ToolError, FileNotFoundError) as error:
         print(f"local: {error}", file=sys.stderr)
         return 2
@@ -63,53 +65,33 @@ def _play(options: argparse.Namespace, closing: ExitStack) -> int:
     )
     if not runs:
         raise WiringError(f"stack {stack.name} has no job that can be played")
-    folder = _folder()
-    if options.store == "firestore":
-        host = closing.enter_context(firestore_emulator())
-        os.environ["FIRESTORE_EMULATOR_HOST"] = host
     scales = {name: scale(each.lease, options.speed) for name, each in stack.services.items()}
-    _introduce(screen, stack, scales, options, folder)
+    _introduce(screen, stack, scales, options)
+
+    folder = _folder()
+    ledger, injections = Ledger(folder), Injections(folder)
+    if options.store == "firestore":
+        os.environ["FIRESTORE_EMULATOR_HOST"] = closing.enter_context(firestore_emulator())
+    targets = [each for service in stack.services.values() for each in service.starts.values()]
+    endpoints = starts.serve(targets, ledger, injections, closing)
     sites = {
-        name: _site(service, scales[name], options.store, folder, closing)
+        name: _site(service, scales[name], folder, options.store, endpoints)
         for name, service in stack.services.items()
     }
-    with ThreadPoolExecutor() as pool:
-        list(
-            pool.map(Instance.address, [each for site in sites.values() for each in site.instances])
-        )
-    ledger = Ledger(folder)
-    player = Player(sites, Injections(folder), ledger, screen.event)
-    results = _play_all(player, runs, ledger, sites, screen, closing)
-    screen.table([results[id(run)] for run in runs])
-    screen.line(f"Logs, records and the jobs' files: {_shown(folder)}")
-    wrong = any(verdict.state is State.WRONG for _, verdict in results.values())
-    return 1 if wrong else 0
-
-
-def _play_all(
-    player: Player,
-    runs: Sequence[PlannedRun],
-    ledger: Ledger,
-    sites: dict[str, Site],
-    screen: Screen,
-    closing: ExitStack,
-) -> dict[int, tuple[Played, Verdict]]:
-    results: dict[int, tuple[Played, Verdict]] = {}
+    player = Player(sites, injections, ledger, screen.event)
     pool = ThreadPoolExecutor(_AT_ONCE)
     closing.callback(_end, player, sites.values(), pool)
-    for future in as_completed([pool.submit(player.play, run) for run in runs]):
+    list(pool.map(Instance.address, [each for site in sites.values() for each in site.instances]))
+
+    playing = [pool.submit(player.play, run) for run in runs]
+    verdicts: dict[Future[Played], Verdict] = {}
+    for future in as_completed(playing):
         played = future.result()
-        verdict = judge(
-            played, _entries(ledger, played.run), sites[played.run.job.service].scale.lease_seconds
-        )
-        results[id(played.run)] = (played, verdict)
-        effects = "one effect" if verdict.effects == 1 else f"{verdict.effects} effects"
-        screen.event(
-            played.run,
-            f"{trouble(played.run):<18} {listed(played.answers)}: {effects}",
-            verdict.state,
-        )
-    return results
+        verdicts[future] = judge(played, ledger.of(played.occasion, played.function))
+        screen.result(played, verdicts[future])
+    screen.table([(future.result(), verdicts[future]) for future in playing])
+    screen.line(f"Logs, records and the jobs' files: {_shown(folder)}")
+    return 1 if any(verdict.state is State.WRONG for verdict in verdicts.values()) else 0
 
 
 def _end(player: Player, sites: Iterable[Site], pool: ThreadPoolExecutor) -> None:
@@ -120,30 +102,21 @@ def _end(player: Player, sites: Iterable[Site], pool: ThreadPoolExecutor) -> Non
     pool.shutdown(cancel_futures=True)
 
 
-def _entries(ledger: Ledger, run: PlannedRun) -> list[Entry]:
-    slot = run.slot.isoformat()
-    return [each for each in ledger.read() if (each.job, each.slot) == (run.job.name, slot)]
-
-
-def _site(service: Service, scale: Scale, store: str, folder: Path, closing: ExitStack) -> Site:
+def _site(
+    service: Service, scale: Scale, folder: Path, store: str, endpoints: dict[str, str]
+) -> Site:
     url = f"sqlite:///{folder}/runs.db"
     if store == "firestore":  # a database of its own, since an emulator may have been used before
         url = f"{service.env.get('ONCE_STORE', '')}-{folder.name}"
-    env = environment(service, scale, url, folder)
-    instances = [
+    env = environment(service, scale, folder, url, endpoints)
+    *instances, doomed = (
         Instance(f"{service.name} {number}", folder, env) for number in range(1, _INSTANCES + 2)
-    ]
-    site = Site(scale, instances[:-1], instances[-1], threading.Lock())
-    closing.callback(site.close)
-    return site
+    )
+    return Site(scale, instances, doomed, threading.Lock())
 
 
 def _introduce(
-    screen: Screen,
-    stack: Stack,
-    scales: dict[str, Scale],
-    options: argparse.Namespace,
-    folder: Path,
+    screen: Screen, stack: Stack, scales: dict[str, Scale], options: argparse.Namespace
 ) -> None:
     store = "the Firestore emulator" if options.store == "firestore" else "SQLite"
     screen.line(
@@ -159,12 +132,10 @@ def _introduce(
         )
         for variable in service.secrets:
             if variable not in os.environ:
-                screen.line(
-                    f"  {name}: secret {variable} is not set here: export it if a job reads it"
-                )
+                screen.line(f"  {name}: export {variable}, a secret, if a job reads it")
     screen.line(
         "  scaled: attempt deadline, lease, back-offs, retry window; "
-        "as deployed: the slots (of the recent past), everything else"
+        "as deployed: everything else, and the slots are real ones of the recent past"
     )
     for text in (*stack.left_out, *stack.warnings):
         screen.line(f"  note: {text}")
@@ -187,25 +158,51 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m local",
         description="Plays Cloud Scheduler against the real handler on this machine.",
     )
-    parser.add_argument("--stack", default="dev", help="Pulumi.<stack>.yaml (default: %(default)s)")
-    parser.add_argument("--store", choices=["sqlite", "firestore"], default="sqlite")
     parser.add_argument(
-        "--slots", type=_whole, default=6, help="runs per job (default: %(default)s)"
+        "--stack", metavar="NAME", default="dev", help="of Pulumi.NAME.yaml (default: %(default)s)"
     )
     parser.add_argument(
-        "--forced", type=_whole, default=1, help="forced runs per job (default: %(default)s)"
+        "--store",
+        choices=["sqlite", "firestore"],
+        default="sqlite",
+        help="where records stand; firestore is Google's emulator (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same faults")
+    parser.add_argument(
+        "--slots",
+        metavar="N",
+        type=_whole,
+        default=6,
+        help="runs of each job (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--forced",
+        metavar="N",
+        type=_whole,
+        default=1,
+        help="forced runs of each job (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        type=int,
+        default=1,
+        help="the same seed gives the same faults (default: %(default)s)",
+    )
     parser.add_argument(
         "--speed",
+        metavar="X",
         type=_positive,
         default=60.0,
         help="how many times faster leases and retries are played (default: %(default)g)",
     )
-    group = parser.add_argument_group("the share of the runs, 0 to 1, with which this goes wrong")
-    for fault, default in DEFAULT_SHARES.items():
+    group = parser.add_argument_group("the share of the runs, 0 to 1, for which this goes wrong")
+    for fault, share in DEFAULT_SHARES.items():
         group.add_argument(
-            f"--{fault}", type=_share, default=default, help=f"{WORDS[fault]} ({default})"
+            f"--{fault}",
+            metavar="SHARE",
+            type=_share,
+            default=share,
+            help=f"{WORDS[fault].long} (default: {share})",
         )
     options = parser.parse_args(arguments)
     options.shares = {fault: getattr(options, fault.replace("-", "_")) for fault in DEFAULT_SHARES}

@@ -126,8 +126,9 @@ class Apis:
     ----------
     list_lag
         How long a new operation is missing from lists.
-    mishap
-        Asked with the token of each start that `on_start` says nothing of: what goes wrong with it.
+    accept
+        Told the token of each start that `on_start` says nothing of, before the answer; it returns
+        what goes wrong with that.
     port
         Where to listen; 0: a free port.
     """
@@ -136,11 +137,11 @@ class Apis:
         self,
         *,
         list_lag: timedelta = timedelta(0),
-        mishap: Callable[[str | None], Fault] = lambda _: Fault(),
+        accept: Callable[[str | None], Fault] = lambda _: Fault(),
         port: int = 0,
     ) -> None:
         self.list_lag = list_lag
-        self._mishap = mishap
+        self._accept = accept
         self._lock = threading.Lock()
         self._targets: dict[str, _Target] = {}
         self._operations: list[Operation] = []
@@ -218,7 +219,7 @@ class Apis:
         with self._lock:
             target = self._target(name)
             told = bool(target.on_start)
-            fault = target.on_start.popleft() if told else self._mishap(kind.token(body))
+            fault = target.on_start.popleft() if told else self._accept(kind.token(body))
             if not fault.accepts:
                 return {}, fault
             created = datetime.now(UTC)

@@ -43,7 +43,7 @@ class _Recorder(Mocks):
 
 
 def evaluate(program: Callable[[], None], *, project: str, stack: str) -> list[Resource]:
-    """Run a Pulumi program and return the resources that it declares.
+    """Run a Pulumi program and return the resources that it declares, by type and name.
 
     Parameters
     ----------
@@ -56,4 +56,5 @@ def evaluate(program: Callable[[], None], *, project: str, stack: str) -> list[R
     set_mocks(recorder, project=project, stack=stack, preview=False)
     # A decorator for tests by its name; what it does is to wait until every resource is declared.
     pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
-    return recorder.resources
+    # Which one comes first is the engine's affair and changes from one time to the next.
+    return sorted(recorder.resources, key=lambda resource: (resource.type, resource.name))

@@ -1,5 +1,6 @@
 """The handler's processes: started, looked after and ended as Cloud Run would do it."""
 
+import json
 import os
 import socket
 import subprocess
@@ -10,11 +11,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from infra import contract
 from local.ledger import FOLDER
 from local.scale import Scale
 from local.stack import Service
 from tools import tether
 from tools.emulators import free_port
+
+API_ENDPOINTS = "ONCE_API_ENDPOINTS"
+"""The handler's setting that points its starters elsewhere; only this machine uses it."""
 
 _SOURCE = Path(__file__).with_name("instrumented.py")
 _START_SECONDS = 60
@@ -117,17 +122,34 @@ class Instance:
         return False
 
 
-def environment(service: Service, scale: Scale, store: str, folder: Path) -> dict[str, str]:
+def environment(
+    service: Service, scale: Scale, folder: Path, store: str, endpoints: Mapping[str, str]
+) -> dict[str, str]:
     """Return the environment of a service's instances on this machine.
 
     The stack's own variables stand, so that one which is missing there is missing here too. Only
     the values that cannot be the same are replaced.
+
+    Parameters
+    ----------
+    folder
+        Where the ledger and the jobs' files go.
+    store
+        The store's URL.
+    endpoints
+        Where the APIs are that the service starts, if it starts any.
     """
-    here = {"ONCE_STORE": store, "ONCE_LEASE_SECONDS": str(scale.lease_seconds)}
+    lease = str(scale.lease_seconds)
+    here = {
+        contract.STORE: store,
+        contract.LEASE_SECONDS: lease,
+        contract.EVENT_LEASE_SECONDS: lease,
+    }
     return {
         **os.environ,
         **service.env,
         **{name: value for name, value in here.items() if name in service.env},
+        **({API_ENDPOINTS: json.dumps(endpoints)} if service.starts else {}),
         "K_SERVICE": service.name,
         "WORK_DIR": str(folder),
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -1,18 +1,19 @@
 """The source that the handler's processes are started with on this machine.
 
-It loads `handler/main.py` unchanged, with a watch around every job that is registered meanwhile:
-what begins, takes effect and raises is written to a ledger, and the faults that the player ordered
-are committed where it ordered them. Jobs need no code for it.
+It loads `handler/main.py` unchanged, with a watch around every function that is registered
+meanwhile: what begins, takes effect and raises is written to a ledger, and the faults that the
+player ordered are committed where it ordered them. Jobs need no code for it.
 """
 
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -22,8 +23,9 @@ sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != HERE]
 sys.path += [str(ROOT / "handler"), str(ROOT)]
 
 import once  # noqa: E402
-from once import Run  # noqa: E402
-from once.run import J, Job  # noqa: E402
+from once import Event, Run, settings  # noqa: E402
+from once.events import F  # noqa: E402
+from once.run import J  # noqa: E402
 
 from local.ledger import FOLDER, Injection, Injections, Ledger, Step  # noqa: E402
 
@@ -36,36 +38,49 @@ class Injected(Exception):
     """Raised in the place of a job."""
 
 
-def _watched(function: Job) -> Job:
+def _watched(function: Callable[[Any], object], end: Step = Step.EFFECT) -> Callable[[Any], object]:
+    """Put a watch around a job or an event's handler.
+
+    Parameters
+    ----------
+    function
+        Takes a run or an event.
+    end
+        What it means that it returned.
+    """
+
     @wraps(function)
-    def job(run: Run) -> object:
+    def watched(given: Run | Event) -> object:
+        if isinstance(given, Run):
+            name, occasion = given.job, given.schedule_time.isoformat()
+            injection = _injections.take(name, occasion)
+        else:
+            name, occasion = function.__name__, given.id
+            injection = _injections.take("", occasion)  # the first handler's, whoever that is
+
         def note(step: Step, error: str | None = None) -> None:
             _ledger.write(
                 step,
-                job=run.job,
-                slot=run.schedule_time,
-                run_id=run.run_id,
-                attempt_id=run.attempt_id,
-                fence=run.fence,
+                function=name,
+                occasion=occasion,
+                run_id=given.run_id,
+                attempt_id=given.attempt_id,
+                fence=given.fence,
                 error=error,
             )
 
         note(Step.BEGIN)
         try:
-            return _with_fault(
-                _injections.take(run.job, run.schedule_time),
-                lambda: function(run),
-                lambda: note(Step.EFFECT),
-            )
+            return _with_fault(injection, lambda: function(given), lambda: note(end))
         except BaseException as error:
             note(Step.RAISE, f"{type(error).__name__}: {error}")
             raise
 
-    return job
+    return watched
 
 
 def _with_fault(
-    injection: Injection | None, work: Callable[[], object], took_effect: Callable[[], None]
+    injection: Injection | None, work: Callable[[], object], returned: Callable[[], None]
 ) -> object:
     fault = injection.fault if injection else None
     seconds = injection.seconds if injection else 0.0
@@ -76,7 +91,7 @@ def _with_fault(
     if fault == "stall":
         time.sleep(seconds)
     result = work()
-    took_effect()
+    returned()
     if fault == "kill-after":
         _kill()
     if fault == "slow":
@@ -94,14 +109,38 @@ def _job(name: str) -> Callable[[J], J]:
     """Stand in for `once.job`: what is registered has a watch around it."""
 
     def register(function: J) -> J:
-        _registered(name)(_watched(function))
+        _registered_job(name)(_watched(function))
         return function
 
     return register
 
 
-_registered = once.job
+def _handler(registered: Callable[..., Callable[[Any], Any]]) -> Callable[..., Any]:
+    """Make the stand-in for `once.on_event` or `once.on_message`."""
+
+    def decorator(*arguments: Any, **rules: Any) -> Callable[[F], F]:
+        def register(function: F) -> F:
+            registered(*arguments, **rules)(_watched(function))
+            return function
+
+        return register
+
+    return decorator
+
+
+def _load(environment: Mapping[str, str]) -> settings.Settings:
+    """Stand in for `once.settings.load`: each start has a watch around it."""
+    loaded = _loaded_settings(environment)
+    starts = {name: _watched(start, Step.RETURN) for name, start in loaded.starts.items()}
+    return replace(loaded, starts=starts)
+
+
+_registered_job = once.job
+_loaded_settings = settings.load
 once.job = _job
+once.on_event = _handler(once.on_event)
+once.on_message = _handler(once.on_message)
+settings.load = _load
 
 from main import handle  # noqa: E402
 

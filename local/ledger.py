@@ -5,7 +5,6 @@ import json
 import os
 import time
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -18,6 +17,8 @@ class Step(StrEnum):
 
     BEGIN = "begin"
     EFFECT = "effect"
+    RETURN = "return"
+    """The end of a start, whose effect is what the API started."""
     RAISE = "raise"
 
 
@@ -29,16 +30,18 @@ class Entry:
     ----------
     at
         Seconds since 1970.
-    slot
-        The schedule time in ISO form.
+    function
+        The Cloud Scheduler job, or the event's handler.
+    occasion
+        The slot in ISO form, or the event's id: what is to be handled once.
     error
-        What a job raised.
+        What the function raised.
     """
 
     at: float
     step: Step
-    job: str
-    slot: str
+    function: str
+    occasion: str
     run_id: str
     attempt_id: str
     fence: int
@@ -55,15 +58,15 @@ class Ledger:
         self,
         step: Step,
         *,
-        job: str,
-        slot: datetime,
+        function: str,
+        occasion: str,
         run_id: str,
         attempt_id: str,
         fence: int,
         error: str | None = None,
     ) -> None:
         """Append an entry; it stands in the file whatever happens to the process next."""
-        entry = Entry(time.time(), step, job, slot.isoformat(), run_id, attempt_id, fence, error)
+        entry = Entry(time.time(), step, function, occasion, run_id, attempt_id, fence, error)
         line = (json.dumps(asdict(entry)) + "\n").encode()
         # One write with O_APPEND, so that lines of several processes do not mix.
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -76,13 +79,22 @@ class Ledger:
         """Return all entries in the order in which they were written."""
         if not self._path.exists():
             return []
-        lines = self._path.read_text().splitlines()
+        # What follows the last line's end is still being written.
+        lines = self._path.read_text().split("\n")[:-1]
         return [Entry(**{**(raw := json.loads(line)), "step": Step(raw["step"])}) for line in lines]
+
+    def of(self, occasion: str, function: str | None = None) -> list[Entry]:
+        """Return the entries of one occasion, of one function or of all."""
+        return [
+            entry
+            for entry in self.read()
+            if entry.occasion == occasion and function in (None, entry.function)
+        ]
 
 
 @dataclass(frozen=True)
 class Injection:
-    """A fault that a handler is to commit in the first attempt of a run.
+    """A fault that a handler is to commit in the first attempt at an occasion.
 
     Attributes
     ----------
@@ -103,12 +115,12 @@ class Injections:
         self._folder = folder / "faults"
         self._folder.mkdir(exist_ok=True)
 
-    def put(self, job: str, slot: datetime, injection: Injection) -> None:
-        self._path(job, slot).write_text(json.dumps(asdict(injection)))
+    def put(self, function: str, occasion: str, injection: Injection) -> None:
+        self._path(function, occasion).write_text(json.dumps(asdict(injection)))
 
-    def take(self, job: str, slot: datetime) -> Injection | None:
-        """Return the fault of a run to its first attempt, None to every later one."""
-        path = self._path(job, slot)
+    def take(self, function: str, occasion: str) -> Injection | None:
+        """Return the fault of an occasion to its first attempt, None to every later one."""
+        path = self._path(function, occasion)
         taken = path.with_suffix(".taken")
         try:
             path.rename(taken)  # succeeds for one of any number of processes
@@ -116,6 +128,6 @@ class Injections:
             return None
         return Injection(**json.loads(taken.read_text()))
 
-    def _path(self, job: str, slot: datetime) -> Path:
-        name = hashlib.sha256(json.dumps([job, slot.isoformat()]).encode()).hexdigest()
+    def _path(self, function: str, occasion: str) -> Path:
+        name = hashlib.sha256(json.dumps([function, occasion]).encode()).hexdigest()
         return self._folder / name

@@ -26,15 +26,23 @@ class Fault(StrEnum):
     STALL = "stall"
 
 
-WORDS: Mapping[Fault, str] = {
-    Fault.NONE: "nothing",
-    Fault.DUPLICATE: "delivered 3 times at once",
-    Fault.LOST_ANSWER: "its answer is lost after the work was done",
-    Fault.RAISE: "the job raises once",
-    Fault.SLOW: "it outlasts the attempt deadline",
-    Fault.KILL: "SIGKILL in the middle of the job",
-    Fault.KILL_AFTER: "SIGKILL after the work, before it was recorded",
-    Fault.STALL: "it stalls until its lease is over, then goes on",
+@dataclass(frozen=True)
+class Words:
+    """What a fault is called: in the table, and in the help."""
+
+    short: str
+    long: str
+
+
+WORDS: Mapping[Fault, Words] = {
+    Fault.NONE: Words("nothing", "nothing goes wrong"),
+    Fault.DUPLICATE: Words("3 at once", "it is delivered 3 times at once"),
+    Fault.LOST_ANSWER: Words("answer lost", "its answer is lost after the work was done"),
+    Fault.RAISE: Words("raises once", "the job raises, or the API that it starts gives no answer"),
+    Fault.SLOW: Words("outlasts deadline", "the job takes longer than the attempt deadline"),
+    Fault.KILL: Words("killed mid-job", "SIGKILL in the middle of the job"),
+    Fault.KILL_AFTER: Words("killed after work", "SIGKILL after the work, before its record"),
+    Fault.STALL: Words("stalls past lease", "the job stalls until its lease is over, then goes on"),
 }
 
 DEFAULT_SHARES: Mapping[Fault, float] = {
@@ -70,6 +78,20 @@ class PlannedRun:
     fault: Fault
     forced: bool
     seed: str
+
+    @property
+    def title(self) -> str:
+        """What it is called in the output: its job, and its slot in UTC."""
+        return f"{self.job.label} {self.slot:%m-%d %H:%M}Z"
+
+    @property
+    def trouble(self) -> str:
+        """What goes wrong with it, in few words."""
+        if self.forced:
+            return "forced, twice"
+        if self.fault is Fault.RAISE and self.job.starts:
+            return "API answer lost"
+        return WORDS[self.fault].short
 
 
 def plan(

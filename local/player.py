@@ -13,6 +13,7 @@ from local.ledger import Injection, Injections, Ledger, Step
 from local.plan import Fault, PlannedRun
 from local.scale import Scale
 from local.scheduler import Answer, headers, may_retry, post, retry_waits
+from local.starts import function_of
 
 SIMULTANEOUS = 3
 """How many deliveries of one run arrive at once where duplicates are played."""
@@ -22,6 +23,8 @@ _HOPELESS = (400, 404, 405)
 
 _STALL_MARGIN_SECONDS = 1.0
 """What a successor gets to finish before the stalled attempt goes on."""
+
+_ENDS = (Step.EFFECT, Step.RETURN, Step.RAISE)
 
 KILLED = Answer(None, "killed")
 LOST = Answer(None, "lost")
@@ -56,10 +59,25 @@ class Site:
 
 @dataclass(frozen=True)
 class Played:
-    """A run after it was played: the answers to its deliveries, in their order."""
+    """Something that was played to its end.
 
-    run: PlannedRun
+    Attributes
+    ----------
+    title, trouble
+        What it was, and what went wrong with it, in few words.
+    answers
+        The answers to its deliveries, in their order.
+    occasion, function
+        Where its lines stand in the ledger; None: under any function.
+    """
+
+    title: str
+    trouble: str
+    fault: Fault
     answers: tuple[Answer, ...]
+    occasion: str
+    function: str | None
+    lease_seconds: int
 
 
 class Player:
@@ -74,7 +92,7 @@ class Player:
     ledger
         What really happened.
     say
-        Takes a line about a run while it is played.
+        Takes the title of a run, and a line about it while it is played.
     """
 
     def __init__(
@@ -82,7 +100,7 @@ class Player:
         sites: dict[str, Site],
         injections: Injections,
         ledger: Ledger,
-        say: Callable[[PlannedRun, str], None],
+        say: Callable[[str, str], None],
     ) -> None:
         self._sites = sites
         self._injections = injections
@@ -105,8 +123,11 @@ class Player:
             If an instance does not start.
         """
         site = self._sites[run.job.service]
+        occasion = run.slot.isoformat()
         if injection := _injection(run, site.scale):
-            self._injections.put(run.job.name, run.slot, injection)
+            by_api = run.job.starts and run.fault is Fault.RAISE
+            function = function_of(run.job.name) if by_api else run.job.name
+            self._injections.put(function, occasion, injection)
         streams = SIMULTANEOUS if run.fault is Fault.DUPLICATE else 1
         answers: list[Answer] = []
         with ThreadPoolExecutor(streams) as pool:
@@ -116,7 +137,15 @@ class Player:
                 stream.result()
         if run.fault is Fault.STALL:
             self._await_late_end(run, site.scale)
-        return Played(run, tuple(answers))
+        return Played(
+            run.title,
+            run.trouble,
+            run.fault,
+            tuple(answers),
+            occasion,
+            run.job.name,
+            site.scale.lease_seconds,
+        )
 
     def _stream(self, run: PlannedRun, site: Site, number: int, answers: list[Answer]) -> None:
         """Deliver until Cloud Scheduler would stop."""
@@ -168,20 +197,17 @@ class Player:
             if answer.status is not None or not site.doomed.died():
                 return answer
         lease = site.scale.lease_seconds
-        self._say(run, f"SIGKILL: its container is gone, its lease of {lease} s is not")
+        self._say(run.title, f"SIGKILL: its container is gone, its lease of {lease} s is not")
         return KILLED
 
     def _await_late_end(self, run: PlannedRun, scale: Scale) -> None:
         """Wait for the stalled attempt, whose caller is long gone."""
         until = time.monotonic() + _stall_seconds(run, scale)
-        slot = run.slot.isoformat()
         while time.monotonic() < until:
-            steps = [
-                entry
-                for entry in self._ledger.read()
-                if (entry.job, entry.slot) == (run.job.name, slot)
-            ]
-            if sum(entry.step is not Step.BEGIN for entry in steps) >= 2:
+            steps = self._ledger.of(run.slot.isoformat(), run.job.name)
+            begun = {each.attempt_id for each in steps if each.step is Step.BEGIN}
+            ended = {each.attempt_id for each in steps if each.step in _ENDS}
+            if begun == ended:
                 return
             self._sleep(0.2)
 

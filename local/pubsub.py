@@ -63,7 +63,7 @@ class Subscription:
     dead_letter_topic, max_attempts
         Where a message goes after so many deliveries: a full name, and 5 to 100.
     min_backoff, max_backoff
-        The waits between deliveries. The emulator waits whole seconds.
+        The waits between deliveries; zero for both: none. The emulator waits whole seconds.
     ack_deadline
         How long an answer may take: 10 s to 10 min.
     unwrapped
@@ -75,8 +75,8 @@ class Subscription:
     endpoint: str | None = None
     dead_letter_topic: str | None = None
     max_attempts: int = 5
-    min_backoff: timedelta = timedelta(seconds=10)
-    max_backoff: timedelta = timedelta(minutes=10)
+    min_backoff: timedelta = timedelta(0)
+    max_backoff: timedelta = timedelta(0)
     ack_deadline: timedelta = timedelta(seconds=10)
     unwrapped: bool = False
 
@@ -127,11 +127,12 @@ class PubSub:
             name=subscription.name,
             topic=subscription.topic,
             ack_deadline_seconds=int(subscription.ack_deadline.total_seconds()),
-            retry_policy=RetryPolicy(
+        )
+        if subscription.max_backoff:
+            request.retry_policy = RetryPolicy(
                 minimum_backoff=_duration(subscription.min_backoff),
                 maximum_backoff=_duration(subscription.max_backoff),
-            ),
-        )
+            )
         if subscription.endpoint:
             request.push_config = PushConfig(push_endpoint=subscription.endpoint)
             if subscription.unwrapped:

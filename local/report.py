@@ -8,36 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from local.plan import Fault, PlannedRun
 from local.player import Played
 from local.scheduler import Answer
 from local.verdict import State, Verdict
-
-SHORT = {
-    Fault.NONE: "nothing",
-    Fault.DUPLICATE: "3 at once",
-    Fault.LOST_ANSWER: "answer lost",
-    Fault.RAISE: "job raises once",
-    Fault.SLOW: "outlasts deadline",
-    Fault.KILL: "killed mid-job",
-    Fault.KILL_AFTER: "killed after work",
-    Fault.STALL: "stalls past lease",
-}
 
 _COLOURS = {State.ONCE: "32", State.REPEATED: "33", State.WRONG: "31"}
 _MARKS = {State.ONCE: "✓", State.REPEATED: "!", State.WRONG: "✗"}
 _HEAD = ("run", "what goes wrong", "deliveries", "answers", "attempts", "effects")
 _NUMBERS = (2, 4, 5)
-
-
-def name(run: PlannedRun) -> str:
-    """Return what a run is called in the output: its job, and its slot in UTC."""
-    return f"{run.job.label} {run.slot:%m-%d %H:%M}Z"
-
-
-def trouble(run: PlannedRun) -> str:
-    """Return in few words what goes wrong with a run."""
-    return "forced, twice" if run.forced else SHORT[run.fault]
 
 
 def listed(answers: Sequence[Answer]) -> str:
@@ -62,17 +40,23 @@ class Screen:
         with self._lock:
             print(text, flush=True)
 
-    def event(self, run: PlannedRun, text: str, state: State | None = None) -> None:
+    def event(self, title: str, text: str, state: State | None = None) -> None:
         """Write a line about a run that is being played, or was."""
         mark = " " if state is None else self._mark(state)
-        self.line(f"{time.monotonic() - self._begun:6.1f} s  {mark} {name(run):<28} {text}")
+        self.line(f"{time.monotonic() - self._begun:6.1f} s  {mark} {title:<28} {text}")
+
+    def result(self, played: Played, verdict: Verdict) -> None:
+        """Write the line about a run that ended."""
+        effects = "one effect" if verdict.effects == 1 else f"{verdict.effects} effects"
+        text = f"{played.trouble:<18} {listed(played.answers)}: {effects}"
+        self.event(played.title, text, verdict.state)
 
     def table(self, rows: Sequence[tuple[Played, Verdict]]) -> None:
         """Write one row per run, and the sum of all."""
         cells = [
             (
-                name(played.run),
-                trouble(played.run),
+                played.title,
+                played.trouble,
                 str(len(played.answers)),
                 listed(played.answers),
                 str(verdict.attempts),

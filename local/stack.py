@@ -1,6 +1,7 @@
 """What a stack deploys, read off the resources of its program, as far as it can be played here."""
 
 import base64
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from infra import contract
 from infra.cron import Schedule
 from infra.program import build
 from infra.stackfile import read_stack
@@ -43,6 +45,8 @@ class Service:
         The handler's environment.
     secrets
         Variables whose values only Secret Manager has.
+    starts
+        What it starts: from a function's name to the full name of a workflow, job or trigger.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Service:
     lease: timedelta
     env: Mapping[str, str]
     secrets: tuple[str, ...]
+    starts: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,8 @@ class Job:
         Cloud Scheduler's name.
     service
         Logical name of the service that it calls.
+    starts
+        Full name of what that service starts for it, if it does.
     """
 
     label: str
@@ -77,6 +84,7 @@ class Job:
     body: bytes
     attempt_deadline: timedelta
     retry: Retry
+    starts: str | None
 
 
 @dataclass(frozen=True)
@@ -159,9 +167,9 @@ def _service(resource: Resource, problems: list[str]) -> Service:
     (container,) = template["containers"]
     variables = container.get("envs", [])
     env = {each["name"]: each["value"] for each in variables if "value" in each}
-    lease = env.get("ONCE_LEASE_SECONDS", "")
+    lease = env.get(contract.LEASE_SECONDS, "")
     if not lease.isdigit():
-        problems.append(f"service {resource.name} has no ONCE_LEASE_SECONDS: {lease!r}")
+        problems.append(f"service {resource.name} has no {contract.LEASE_SECONDS}: {lease!r}")
         lease = "0"
     return Service(
         name=resource.name,
@@ -171,7 +179,14 @@ def _service(resource: Resource, problems: list[str]) -> Service:
         lease=timedelta(seconds=int(lease)),
         env=env,
         secrets=tuple(each["name"] for each in variables if "value" not in each),
+        starts=_starts(env.get(contract.STARTS, "{}")),
     )
+
+
+def _starts(setting: str) -> dict[str, str]:
+    """Return the targets of the setting, whose entries are of the form {KIND: {"name": ...}}."""
+    starts = json.loads(setting)
+    return {name: target["name"] for name, entry in starts.items() for target in entry.values()}
 
 
 def _called(
@@ -215,13 +230,14 @@ def _refusals(
 
 def _job(resource: Resource, target: Mapping[str, Any], service: Service) -> Job:
     retry = resource.inputs["retryConfig"]
+    headers = target.get("headers", {})
     return Job(
         label=resource.name,
         name=resource.inputs["name"],
         schedule=Schedule(resource.inputs["schedule"], resource.inputs["timeZone"]),
         service=service.name,
         path=urlsplit(target["uri"]).path or "/",
-        headers=target.get("headers", {}),
+        headers=headers,
         body=base64.b64decode(target.get("body", "")),
         attempt_deadline=_duration(resource.inputs["attemptDeadline"]),
         retry=Retry(
@@ -231,6 +247,7 @@ def _job(resource: Resource, target: Mapping[str, Any], service: Service) -> Job
             max_backoff=_duration(retry["maxBackoffDuration"]),
             max_doublings=int(retry["maxDoublings"]),
         ),
+        starts=service.starts.get(headers.get(contract.FUNCTION_HEADER, "")),
     )
 
 

@@ -36,17 +36,15 @@ class Verdict:
     note: str = ""
 
 
-def judge(played: Played, entries: Sequence[Entry], lease_seconds: float) -> Verdict:
-    """Judge one run.
+def judge(played: Played, entries: Sequence[Entry]) -> Verdict:
+    """Judge one run, or one event.
 
     Parameters
     ----------
     played
-        The run, and what was delivered and answered.
+        What was delivered and answered.
     entries
         Its lines of the ledger, in the order in which they were written.
-    lease_seconds
-        How long its lease lasts on this machine.
     """
     begins = [entry for entry in entries if entry.step is Step.BEGIN]
     effects = [entry for entry in entries if entry.step is Step.EFFECT]
@@ -59,9 +57,9 @@ def judge(played: Played, entries: Sequence[Entry], lease_seconds: float) -> Ver
     if not effects:
         return verdict(State.WRONG, f"no effect: {_last_error(entries)}")
     if len(effects) == 1:
-        return verdict(State.ONCE, _note(played.run.fault, entries))
-    if played.run.fault not in MAY_REPEAT:
-        return verdict(State.WRONG, _why_repeated(entries, effects, lease_seconds))
+        return verdict(State.ONCE, _note(played.fault, entries))
+    if played.fault not in MAY_REPEAT:
+        return verdict(State.WRONG, _why_repeated(entries, effects, played.lease_seconds))
     if len(effects) > 2 or len({entry.fence for entry in effects}) < 2:
         return verdict(State.WRONG, f"the fences do not tell its effects apart: {_fences(effects)}")
     early, late = effects
@@ -82,8 +80,8 @@ def _problem(played: Played, begins: Sequence[Entry]) -> str | None:
     last = played.answers[-1]
     if last.outcome == "unknown_job":
         return (
-            f"{last.detail}: add it to handler/jobs.py, or change the `function` of "
-            f"{played.run.job.label} in Pulumi.<stack>.yaml"
+            f"{last.detail}: add it to handler/jobs.py, or change what Pulumi.<stack>.yaml says of "
+            f"{played.title.split()[0]}"
         )
     if last.detail:
         return f"{last.outcome}: {last.detail}"
@@ -102,8 +100,10 @@ def _note(fault: Fault, entries: Sequence[Entry]) -> str:
             return "a retry took the run over when the lease had ended"
         case Fault.SLOW:
             return "the caller hung up, the job went on; retries met its lease, then its end"
-        case Fault.STALL:
+        case Fault.STALL if any(entry.step is Step.RAISE for entry in entries):
             return f"the late attempt was refused by the job itself: {_last_error(entries)}"
+        case Fault.STALL:
+            return "the late attempt found that it had been started, and started nothing"
     return ""
 
 

@@ -26,8 +26,9 @@ def program() -> list[Resource]:
 @pytest.mark.parametrize("name", ["dev", "prod"])
 def test_every_job_of_an_example_stack_is_played(name: str) -> None:
     config, stack = read_stack(ROOT, name), load(ROOT, name)
-    assert [job.name for job in stack.jobs] == [config.called(job.name) for job in config.jobs]
-    for job, configured in zip(stack.jobs, config.jobs, strict=True):
+    by_name = sorted(config.jobs, key=lambda job: job.name)
+    assert [job.name for job in stack.jobs] == [config.called(job.name) for job in by_name]
+    for job, configured in zip(stack.jobs, by_name, strict=True):
         assert job.retry == configured.retry
         assert job.schedule == configured.schedule
         assert job.attempt_deadline == configured.timing.attempt_deadline

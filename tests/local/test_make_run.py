@@ -1,6 +1,7 @@
 """`python -m local` as people run it: a process, the real handler, both stores."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,12 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
+
+from local.plan import DEFAULT_SHARES, WORDS, Fault
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTHING_GOES_WRONG = [
-    f"--{fault}=0"
-    for fault in ("duplicate", "lost-answer", "raise", "slow", "kill", "kill-after", "stall")
-]
+NOTHING_GOES_WRONG = [f"--{fault}=0" for fault in DEFAULT_SHARES]
 
 
 def start(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
@@ -44,6 +45,20 @@ def fork(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def add(fork: Path, kind: str, **entry: object) -> None:
+    """Add an entry to a list of the fork's development stack."""
+    file = fork / "Pulumi.dev.yaml"
+    stack = yaml.safe_load(file.read_text())
+    stack["config"].setdefault(kind, []).append(entry)
+    file.write_text(yaml.safe_dump(stack))
+
+
+def rows(out: str, label: str) -> list[str]:
+    """Return the table's rows about a job, without their notes."""
+    table = out[out.index("deliveries") :].splitlines()
+    return [line for line in table if line[2:].startswith(f"{label} ")]
+
+
 @pytest.fixture(scope="module")
 def both_stores(
     tmp_path_factory: pytest.TempPathFactory, firestore_host: str
@@ -65,10 +80,9 @@ def test_every_promise_is_kept(both_stores: dict[str, tuple[int, str, str]], sto
     code, out, err = both_stores[store]
     assert code == 0, out + err
     assert "BROKE" not in out
-    for trouble in ("3 at once", "answer lost", "job raises once", "outlasts deadline"):
-        assert trouble in out
-    for trouble in ("killed mid-job", "killed after work", "stalls past lease", "forced, twice"):
-        assert trouble in out
+    for words in WORDS.values():
+        assert words.short in out
+    assert "forced, twice" in out
 
 
 def test_handler_that_forgets_is_found_out(fork: Path) -> None:
@@ -88,23 +102,34 @@ def test_handler_that_forgets_is_found_out(fork: Path) -> None:
 def test_new_job_shows_up_without_any_other_code(fork: Path) -> None:
     with (fork / "handler" / "jobs.py").open("a") as jobs:
         jobs.write('\n\n@job("hello")\ndef hello(run: Run) -> None:\n    LOG.info("hello")\n')
-    stack = fork / "Pulumi.dev.yaml"
-    stack.write_text(stack.read_text() + '    - name: hello\n      schedule: "*/5 * * * *"\n')
+    add(fork, "jobs", name="hello", schedule="*/5 * * * *")
     code, out, err = run(fork, "--slots=1", *NOTHING_GOES_WRONG)
     assert code == 0, out + err
-    rows = [line for line in out.splitlines() if line.startswith("✓ hello ")]
-    assert len(rows) == 2, "one scheduled run, one forced"
-    assert all(row.split()[-1] == "1" for row in rows), "one effect each"
+    found = rows(out, "hello")
+    assert len(found) == 2, "one scheduled run, one forced"
+    assert all(row.startswith("✓") and row.split()[-1] == "1" for row in found), "one effect each"
+
+
+def test_start_job_starts_one_operation_for_each_run(fork: Path) -> None:
+    add(fork, "jobs", name="export", schedule="0 4 * * *", start={"workflow": {"name": "export"}})
+    shares = dict.fromkeys(DEFAULT_SHARES, 0.0)
+    shares |= {Fault.RAISE: 0.25, Fault.KILL_AFTER: 0.25, Fault.LOST_ANSWER: 0.25}
+    code, out, err = run(
+        fork, "--slots=4", *(f"--{fault}={share}" for fault, share in shares.items())
+    )
+    assert code == 0, out + err
+    found = rows(out, "export")
+    assert len(found) == 5
+    assert all(row.startswith("✓") and row.split()[-1] == "1" for row in found), "one effect each"
 
 
 def test_job_without_a_function_is_named(fork: Path) -> None:
-    stack = fork / "Pulumi.dev.yaml"
-    stack.write_text(stack.read_text() + '    - name: orphan\n      schedule: "0 1 * * *"\n')
+    add(fork, "jobs", name="orphan", schedule="0 1 * * *")
     code, out, err = run(fork, "--slots=1", *NOTHING_GOES_WRONG)
     assert code == 1, out + err
     assert "no function is registered as 'orphan'" in out
     assert "handler/jobs.py" in out
-    assert "in Pulumi.<stack>.yaml" in out
+    assert "what Pulumi.<stack>.yaml says of orphan" in out
 
 
 def test_handler_that_does_not_start_is_an_error_with_its_last_words(fork: Path) -> None:
@@ -116,11 +141,10 @@ def test_handler_that_does_not_start_is_an_error_with_its_last_words(fork: Path)
 
 
 def test_bad_configuration_is_an_error_with_its_path(fork: Path) -> None:
-    stack = fork / "Pulumi.dev.yaml"
-    stack.write_text(stack.read_text() + "    - name: late\n      schedule: every 5 minutes\n")
+    add(fork, "jobs", name="late", schedule="every 5 minutes")
     code, _, err = run(fork)
     assert code == 2
-    assert "jobs[3].schedule" in err
+    assert re.search(r"jobs\[\d\]\.schedule", err)
 
 
 def test_missing_stack_is_an_error() -> None:

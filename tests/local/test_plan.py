@@ -24,6 +24,7 @@ def job(name: str, expression: str, zone: str = "Etc/UTC") -> Job:
         body=b"",
         attempt_deadline=timedelta(minutes=5),
         retry=Retry(timedelta(minutes=18)),
+        starts=None,
     )
 
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from local.ledger import Entry, Step
-from local.plan import Fault, PlannedRun
+from local.plan import Fault
 from local.player import KILLED, LOST, Played
 from local.scheduler import Answer
 from local.verdict import State, judge
-from tests.local.test_plan import NOW, job
 
 LEASE = 6
 
@@ -38,13 +37,17 @@ class History:
         self.add(Step.EFFECT, attempt, fence, "r", None)
         return self
 
+    def returned(self, attempt: str, fence: int) -> "History":
+        self.add(Step.RETURN, attempt, fence, "r", None)
+        return self
+
     def error(self, attempt: str, fence: int, error: str) -> "History":
         self.add(Step.RAISE, attempt, fence, "r", error)
         return self
 
 
 def played(fault: Fault, *answers: Answer) -> Played:
-    return Played(PlannedRun(job("j", "0 0 * * *"), NOW, fault, False, "1"), answers)
+    return Played("job 03-29 12:00Z", "trouble", fault, answers, "s", "j", LEASE)
 
 
 def once() -> History:
@@ -86,6 +89,18 @@ def once() -> History:
             History().begin("a", 1).begin("b", 2).effect("b", 2).error("a", 1, "fence 1 < 2"),
             State.ONCE,
             "fence 1 < 2",
+        ),
+        (
+            played(Fault.KILL_AFTER, KILLED, COMPLETED),
+            History().begin("a", 1).effect("a", 1).begin("b", 2).returned("b", 2),
+            State.ONCE,
+            "took the run over",
+        ),
+        (
+            played(Fault.STALL, IN_PROGRESS, COMPLETED),
+            History().begin("a", 1).begin("b", 2).effect("b", 2).returned("a", 1),
+            State.ONCE,
+            "started nothing",
         ),
         # What must not pass.
         (
@@ -140,6 +155,6 @@ def once() -> History:
     ],
 )
 def test_run_is_judged(run: Played, history: History, state: State, words: str) -> None:
-    verdict = judge(run, history.entries, LEASE)
+    verdict = judge(run, history.entries)
     assert verdict.state is state, verdict.note
     assert words in verdict.note

@@ -37,7 +37,7 @@ database = matching(
 )
 channel = matching(
     r"projects/[^/]+/notificationChannels/\d+",
-    "is no notification channel: projects/project/notificationChannels/NUMBER",
+    "is no notification channel: projects/PROJECT/notificationChannels/NUMBER",
 )
 service_account = matching(
     r"[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z][a-z0-9-]{4,28}[a-z0-9]\.iam\.gserviceaccount\.com",
@@ -47,7 +47,7 @@ event_name = matching(r"[a-z][a-z0-9-]{1,40}[a-z0-9]", "takes 3 to 42 of a-z, 0-
 topic = matching(r"(projects/[^/]+/topics/)?[A-Za-z][A-Za-z0-9._~+%-]{2,254}", "is no topic's name")
 image = matching(
     r"[^@\s]+@sha256:[0-9a-f]{64}",
-    "is no digest: write REGISTRY/image@sha256:..., so that what was tested is what runs",
+    "is no digest: write REGISTRY/IMAGE@sha256:..., so that what was tested is what runs",
 )
 
 

@@ -12,7 +12,7 @@ import yaml
 from infra import cron
 from infra.config import ConfigError, StackConfig, load
 from infra.cron import Schedule
-from infra.model import BuildTrigger, CloudRunJob, Workflow
+from infra.model import BuildTrigger, CloudRunJob, PubSubSource, Workflow
 from infra.stackfile import read_stack
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -469,6 +469,145 @@ def test_all_problems_are_told_at_once_in_one_message() -> None:
     message = str(caught.value)
     assert message.startswith("the stack configuration has 7 problems:\n  - gcp:project: ")
     assert message.count("\n") == 7
+
+
+# Events
+
+
+def read_event(**keys: Any) -> StackConfig:
+    return read({"events": [{"name": "orders", **keys}]})
+
+
+def event_problem(**keys: Any) -> str:
+    return only_problem({"events": [{"name": "orders", **keys}]})
+
+
+def test_subscription_has_dead_letters_and_waits_that_outlast_the_lease() -> None:
+    config = read_event(pubsub={})
+    (event,) = config.events
+    assert isinstance(event.source, PubSubSource)
+
+    assert config.topic(event) == "projects/a-project/topics/scheduled-once-orders"
+    assert config.dead_letter_topic(event) == f"{config.topic(event)}-dead"
+    assert event.source.max_attempts == 10
+    # The lease is 6 min: nine waits of 40 s.
+    assert event.source.min_backoff == timedelta(seconds=40)
+    assert event.source.max_backoff == timedelta(minutes=10)
+    assert event.source.retention == timedelta(days=7)
+
+
+@pytest.mark.parametrize("topic", ["audit", "projects/other/topics/audit"])
+def test_existing_topic_is_not_the_stacks_own(topic: str) -> None:
+    config = read_event(pubsub={"topic": topic})
+
+    full = topic if "/" in topic else f"projects/a-project/topics/{topic}"
+    assert config.topic(config.events[0]) == full
+
+
+def test_dead_letters_can_be_switched_off() -> None:
+    config = read_event(pubsub={"deadLetter": False, "immediate": True})
+    (event,) = config.events
+    assert isinstance(event.source, PubSubSource)
+
+    assert config.dead_letter_topic(event) is None
+    assert event.source.max_backoff == timedelta()
+
+
+@pytest.mark.parametrize(
+    ("pubsub", "reason"),
+    [
+        ({"minBackoff": "10s"}, "uses up the 10 delivery attempts"),
+        ({"minBackoff": "39s"}, "at least 40s would work"),
+        ({"immediate": True}, "uses up the 10 delivery attempts"),
+        ({"minBackoff": "11m"}, "is longer than 10m, Pub/Sub's limit"),
+        ({"minBackoff": "5m", "maxBackoff": "4m"}, "is longer than maxBackoff"),
+        ({"deadLetter": {"maxAttempts": 4}}, "is not a whole number from 5 to 100"),
+        ({"retention": "9m"}, "is not from 10m to 7d"),
+        ({"retention": "20m"}, "lost unseen; at least 21m would work"),
+        ({"topic": "audit", "bucket": "b"}, "has a topic and a bucket"),
+        ({"topik": "t1"}, "did you mean topic?"),
+    ],
+)
+def test_subscription_that_would_lose_what_can_succeed_is_refused(
+    pubsub: dict[str, Any], reason: str
+) -> None:
+    assert reason in event_problem(pubsub=pubsub)
+
+
+def test_age_limit_outlasts_a_crashed_attempt() -> None:
+    assert "dropped unseen; at least 21m would work" in event_problem(pubsub={}, maxAge="20m")
+    assert read_event(pubsub={}, maxAge="21m").events[0].max_age == timedelta(minutes=21)
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"pubsub": {"deadLetter": False}, "maxAttempts": 9}, "has no effect"),
+        ({"pubsub": {}, "maxAttempts": 11}, "is never reached: after 10 it is a dead letter"),
+        ({"pubsub": {}, "maxAttempts": 5}, "can be used up while a crashed attempt"),
+        (
+            {"eventarc": {"type": "google.cloud.storage.object.v1.finalized"}, "maxAttempts": 9},
+            "has no effect",
+        ),
+    ],
+)
+def test_attempt_limit_of_the_handler_is_refused_where_it_cannot_hold(
+    keys: dict[str, Any], reason: str
+) -> None:
+    assert reason in event_problem(**keys)
+
+
+def test_service_that_takes_events_answers_within_pubsubs_deadline() -> None:
+    found = only_problem(
+        {
+            "services": {"handler": {"timeout": "11m"}},
+            "events": [{"name": "orders", "pubsub": {}}],
+        }
+    )
+
+    assert found.startswith("services.handler.timeout: ")
+    assert "10m at most" in found
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({}, "names no single source"),
+        ({"pubsub": {}, "eventarc": {"type": "t"}}, "names no single source"),
+        ({"eventarc": {}}, "events[0].eventarc.type: is missing"),
+        (
+            {"eventarc": {"type": "google.cloud.pubsub.topic.v1.messagePublished"}},
+            "use pubsub, which has retries and a dead-letter topic",
+        ),
+    ],
+)
+def test_bad_event_source_is_refused(keys: dict[str, Any], reason: str) -> None:
+    assert reason in event_problem(**keys)
+
+
+def test_two_events_of_one_name_are_refused() -> None:
+    event = {"name": "orders", "pubsub": {}}
+
+    assert "names two events" in only_problem({"events": [event, event]})
+
+
+# The worked example
+
+
+def test_example_is_added_beside_the_stacks_own_jobs() -> None:
+    config = read({"examples": True, "jobs": [JOB]})
+
+    assert list(config.services) == ["handler", "booking", "proxy"]
+    assert [job.name for job in config.jobs] == ["report", "example"]
+    start = config.starts["example"]
+    assert isinstance(start, Workflow)
+    assert start.argument["url"] == config.service_url("booking")
+
+
+def test_names_of_the_example_are_refused_for_others() -> None:
+    found = problems({"examples": True, "services": {"booking": {}}, "jobs": [JOB]})
+
+    assert any(one.startswith("services.booking: is a name of the worked example") for one in found)
 
 
 # Warnings

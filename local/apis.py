@@ -126,6 +126,8 @@ class Apis:
     ----------
     list_lag
         How long a new operation is missing from lists.
+    page_size
+        The most that one page of a list holds.
     accept
         Told the token of each start that `on_start` says nothing of, before the answer; it returns
         what goes wrong with that.
@@ -137,10 +139,12 @@ class Apis:
         self,
         *,
         list_lag: timedelta = timedelta(0),
+        page_size: int = 100,
         accept: Callable[[str | None], Fault] = lambda _: Fault(),
         port: int = 0,
     ) -> None:
         self.list_lag = list_lag
+        self._page_size = page_size
         self._accept = accept
         self._lock = threading.Lock()
         self._targets: dict[str, _Target] = {}
@@ -242,7 +246,7 @@ class Apis:
             found = [it for it in self._operations if it.target in names and it.created <= seen]
         since = _created_since(query.get("filter", ""))
         resources = [kind.shown(it, query) for it in reversed(found) if it.created >= since]
-        size = min(query.get("pageSize") or 100, 100)
+        size = min(query.get("pageSize") or self._page_size, self._page_size)
         first = int(query.get("pageToken") or 0)
         answer: Json = {kind.field: resources[first : first + size]}
         if first + size < len(resources):

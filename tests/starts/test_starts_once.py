@@ -224,12 +224,13 @@ def test_missing_grant_to_look_is_named(
     assert runs.operations(delivery) == []
 
 
-def test_connection_that_is_refused_releases_the_run(target: Target, lab: Lab, apis: Apis) -> None:
+def test_connection_that_is_refused_releases_the_run(lab: Lab) -> None:
     with Apis() as gone:
         pass
-    with starting(lab, gone, [target]) as proxy:
-        answer = proxy.post(target.new_delivery())
-    assert (answer.status, answer.outcome) == (500, "released")
+    with starting(lab, gone, TARGETS) as proxy:
+        for target in TARGETS:
+            answer = proxy.post(target.new_delivery())
+            assert (answer.status, answer.outcome) == (500, "released")
 
 
 # --- Many at once, and the end of a process -------------------------------------------------------
@@ -270,19 +271,21 @@ def test_start_of_a_process_that_was_killed_before_it_recorded_is_adopted(
     runs.expect_one(answers[-1], delivery)
 
 
-def test_operation_behind_many_newer_ones_is_found(
-    target: Target, lab: Lab, apis: Apis, proxy: Handler, runs: Runs
-) -> None:
-    delivery = target.new_delivery()
-    runs.expect_one(proxy.post(delivery), delivery)
-    others = [target.new_delivery() for _ in range(120)]
-    for number in range(0, len(others), 12):
-        proxy.post_all(others[number : number + 12])
-    lab.backend.delete(delivery.key)  # as if the first attempt had not come to record it
-    with starting(lab, apis, [target]) as second:
-        answer = second.post(delivery)
-
-    runs.expect_one(answer, delivery)
+def test_operation_behind_pages_of_newer_ones_is_found(lab: Lab) -> None:
+    deliveries = [target.new_delivery() for target in TARGETS]
+    with Apis(page_size=2) as apis:
+        for target in TARGETS:
+            apis.add(target.name)
+        with starting(lab, apis, TARGETS) as first:
+            runs = Runs(apis, lab, first)
+            for delivery in deliveries:
+                runs.expect_one(first.post(delivery), delivery)
+            first.post_all([target.new_delivery() for target in TARGETS for _ in range(5)])
+        for delivery in deliveries:
+            lab.backend.delete(delivery.key)  # as if the first attempt had not come to record it
+        with starting(lab, apis, TARGETS) as second:
+            for delivery in deliveries:
+                runs.expect_one(second.post(delivery), delivery)
 
 
 # --- What remains ---------------------------------------------------------------------------------

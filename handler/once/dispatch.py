@@ -45,9 +45,7 @@ class Dispatch:
         self._handlers = handlers
         self._stack = stack
         ages = {f"max_age of handler {each.name!r}": each.rules.max_age for each in handlers}
-        ages |= {
-            f"{EVENTS}: maxAgeSeconds of {each.name!r}": each.max_age for each in stack.values()
-        }
+        ages |= {f"{EVENTS}: {name}.maxAgeSeconds": each.max_age for name, each in stack.items()}
         for where, age in ages.items():
             if age is not None and age <= durations.lease:
                 raise SystemExit(

@@ -32,7 +32,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(scope="session")
 def handler(lab: Lab) -> Iterator[Handler]:
     """Yield a handler that the tests of one store share: nothing may break it."""
-    with lab.handler(threads=16, source=APP, settings=BRIEF_RULES) as handler:
+    with lab.handler(threads=16, source=APP, settings={"ONCE_EVENT_LEASE_SECONDS": "4"}) as handler:
         yield handler
 
 
@@ -41,10 +41,6 @@ def brief_handler(lab: Lab) -> Iterator[Handler]:
     """Yield a shared handler whose event leases are soon over, and its run leases are not."""
     with lab.handler(source=APP, settings={"ONCE_EVENT_LEASE_SECONDS": "2"}) as handler:
         yield handler
-
-
-# One handler's max_age is a few seconds, for the test of a crash; the lease has to be shorter.
-BRIEF_RULES = {"ONCE_EVENT_LEASE_SECONDS": "4"}
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.events.conftest import APP, BRIEF_RULES
+from tests.events.conftest import APP
 from tests.support.faults import eventually
 from tests.support.handler import Answer, Handler
 from tests.support.lab import Lab
@@ -216,7 +216,7 @@ def test_event_without_a_time_is_not_too_old(handler: Handler) -> None:
 def test_clock_that_is_wrong_drops_no_young_event_and_keeps_no_old_one(
     ahead: timedelta, lab: Lab
 ) -> None:
-    settings = {**BRIEF_RULES, "TEST_CLOCK_AHEAD_SECONDS": str(ahead.total_seconds())}
+    settings = {"TEST_CLOCK_AHEAD_SECONDS": str(ahead.total_seconds())}
     young = Message("aged", published=time_text(timedelta(minutes=55))).wrapped
     old = Message("aged", published=time_text(timedelta(minutes=65))).wrapped
     with lab.handler(source=APP, settings=settings) as handler:
@@ -229,7 +229,11 @@ def test_event_whose_attempt_crashed_is_not_dropped_while_its_lease_lives(lab: L
     """max_age is 5 s: the event is older than that only after the lease of 2 s is over."""
     request = Message("aged-crash").wrapped
     key = request.key("aged_crash")
-    settings = {"ONCE_EVENT_LEASE_SECONDS": "2"}
+    subscription = {"subscription": "projects/p/subscriptions/aged-crash", "maxAgeSeconds": 5}
+    settings = {
+        "ONCE_EVENT_LEASE_SECONDS": "2",
+        "ONCE_EVENTS": json.dumps({"aged-crash": subscription}),
+    }
     with lab.handler(source=APP, settings=settings) as handler:
         with pytest.raises((http.client.HTTPException, OSError)):
             post(handler, request)

@@ -97,8 +97,9 @@ def aged(event: Event) -> None:
     _effect(event)
 
 
-@on_message("aged-crash", max_age=timedelta(seconds=5))
+@on_message("aged-crash")
 def aged_crash(event: Event) -> None:
+    """Kill the process at the first attempt; the stack's configuration sets a maximum age."""
     if _effect(event, "begun"):
         os.kill(os.getpid(), signal.SIGKILL)
     _effect(event)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from itertools import islice, pairwise
+from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -48,13 +48,18 @@ class Schedule:
         return iter(CronSim(self.expression, moment.astimezone(ZoneInfo(self.zone))))
 
     def shortest_period(self) -> timedelta:
-        """Return the shortest time between two runs, on a day without a clock change.
+        """Return the shortest time between two runs, without a clock change between them.
 
-        Two runs of one day, or the last and the first of two neighbouring days, are the closest;
-        so a hundred fire times from any Monday on show it.
+        The closest are two runs of one day, or the last and the first of two neighbouring days. A
+        hundred runs, or what there is of them in a month from the first one on, show both.
         """
         times = islice(CronSim(self.expression, _ANY_MONDAY), 100)
-        return min((later - earlier for earlier, later in pairwise(times)), default=timedelta.max)
+        first = next(times)
+        month = takewhile(lambda time: time < first + timedelta(days=32), times)
+        return min(
+            (later - earlier for earlier, later in pairwise([first, *month])),
+            default=timedelta(days=32),
+        )
 
 
 def check_expression(expression: str) -> None:

@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
 from infra.config import StackConfig, load
 
 
-def read_stack(root: Path, stack: str) -> StackConfig:
+def read_stack(
+    root: Path, stack: str, changes: Mapping[str, object] = MappingProxyType({})
+) -> StackConfig:
     """Read `Pulumi.<stack>.yaml` over the defaults of `Pulumi.yaml`, as the engine does.
 
     Parameters
@@ -17,6 +20,8 @@ def read_stack(root: Path, stack: str) -> StackConfig:
         The folder of the two files.
     stack
         The stack's name.
+    changes
+        Top-level values in place of the files' own.
 
     Raises
     ------
@@ -35,6 +40,7 @@ def read_stack(root: Path, stack: str) -> StackConfig:
     merged.update(_mapping(stack_file.get("config")))
     own = {key.removeprefix(f"{project['name']}:"): value for key, value in merged.items()}
     provider = {key: own.pop(key) for key in [*own] if ":" in key}
+    own.update(changes)
     return load(
         own, project=_text(provider.get("gcp:project")), region=_text(provider.get("gcp:region"))
     )

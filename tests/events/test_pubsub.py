@@ -20,7 +20,7 @@ from once.events import ONLY_FOR
 
 from local import deadletters
 from local.deadletters import DeadLetter, DeadLetters
-from local.pubsub import PubSub, Subscription
+from local.pubsub import PubSub, Subscription, send_event
 from tests.events.conftest import APP
 from tests.support.backends import SqliteBackend
 from tests.support.faults import eventually
@@ -386,3 +386,24 @@ def test_drain_says_that_a_subscription_is_missing(capsys: pytest.CaptureFixture
     assert deadletters.main(["projects/p/subscriptions/missing", "list"]) == 2
 
     assert "deadletters: 404" in capsys.readouterr().err
+
+
+# --- Eventarc, which has no emulator --------------------------------------------------------------
+
+
+def test_event_is_sent_as_eventarc_sends_it(site: Site) -> None:
+    url = f"http://127.0.0.1:{site.handler.port}/"
+    event = {"type": "test.counted", "source": "//storage.googleapis.com/b", "id": uuid.uuid4().hex}
+
+    answers = [
+        send_event(url, **event, data=b'{"name": "a"}', subject="objects/caf\u00e9 1.csv")
+        for _ in range(2)
+    ]
+
+    assert [answer.status for answer in answers] == [200, 200]
+    assert [json.loads(answer.body)["outcome"] for answer in answers] == ["completed", "duplicate"]
+    (effect,) = site.lab.effects(json.loads(answers[0].body)["run_id"])
+    assert effect["id"] == event["id"]
+    assert effect["subject"] == "objects/caf\u00e9 1.csv"
+    assert effect["time"] is not None
+    assert send_event(url, type="test.nobody", source="s").status == 404

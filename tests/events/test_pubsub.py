@@ -393,17 +393,17 @@ def test_drain_says_that_a_subscription_is_missing(capsys: pytest.CaptureFixture
 
 def test_event_is_sent_as_eventarc_sends_it(site: Site) -> None:
     url = f"http://127.0.0.1:{site.handler.port}/"
-    event = {"type": "test.counted", "source": "//storage.googleapis.com/b", "id": uuid.uuid4().hex}
+    event_id, subject = uuid.uuid4().hex, "objects/caf\u00e9 1.csv"
 
     answers = [
-        send_event(url, **event, data=b'{"name": "a"}', subject="objects/caf\u00e9 1.csv")
+        send_event(url, type="test.counted", source="//s/b", id=event_id, subject=subject)
         for _ in range(2)
     ]
 
     assert [answer.status for answer in answers] == [200, 200]
     assert [json.loads(answer.body)["outcome"] for answer in answers] == ["completed", "duplicate"]
     (effect,) = site.lab.effects(json.loads(answers[0].body)["run_id"])
-    assert effect["id"] == event["id"]
-    assert effect["subject"] == "objects/caf\u00e9 1.csv"
+    assert effect["id"] == event_id
+    assert effect["subject"] == subject
     assert effect["time"] is not None
     assert send_event(url, type="test.nobody", source="s").status == 404

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from once.identity import BadDelivery
@@ -121,7 +122,7 @@ class Starter:
         call = self._target.look(since)
         query = dict(call.query)
         while (left := until - time.monotonic()) > 0:
-            page = self._api.send(type(call)(call.path, query), left)
+            page = self._api.send(replace(call, query=query), left)
             operations = page.get(self._target.listed) or []
             if not isinstance(operations, list):
                 raise Lost(f"the list's {self._target.listed!r} is no list")

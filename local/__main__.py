@@ -5,30 +5,33 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
+from infra import contract
 from infra.config import ConfigError
 from infra.reading import written
 from local import starts
 from local.handler import HandlerError, Instance, environment
 from local.ledger import Injections, Ledger
+from local.messages import Messages, apart
+from local.messages import plan as plan_messages
 from local.plan import DEFAULT_SHARES, WORDS, plan
 from local.player import Played, Player, Site
-from local.report import Screen
+from local.report import Row, Screen
 from local.scale import Scale, scale
-from local.stack import Service, Stack, WiringError, load
-from local.verdict import State, Verdict, judge
+from local.stack import Stack, WiringError, load
+from local.verdict import State, judge
 from tools.cache import ToolError
-from tools.emulators import firestore_emulator
+from tools.emulators import firestore_emulator, pubsub_emulator
 
 ROOT = Path(__file__).resolve().parent.parent
 _INSTANCES = 2
-_AT_ONCE = 16
-"""Runs that are played at the same time; most of them wait."""
+_AT_ONCE = 24
+"""Runs and messages that are played at the same time; most of them wait."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,35 +66,57 @@ def _play(options: argparse.Namespace, closing: ExitStack) -> int:
         seed=options.seed,
         now=datetime.now(UTC),
     )
-    if not runs:
-        raise WiringError(f"stack {stack.name} has no job that can be played")
+    if not runs and not stack.pushes:
+        raise WiringError(f"stack {stack.name} has neither a job nor a topic that can be played")
     scales = {name: scale(each.lease, options.speed) for name, each in stack.services.items()}
     _introduce(screen, stack, scales, options)
 
     folder = _folder()
     ledger, injections = Ledger(folder), Injections(folder)
-    if options.store == "firestore":
-        os.environ["FIRESTORE_EMULATOR_HOST"] = closing.enter_context(firestore_emulator())
-    targets = [each for service in stack.services.values() for each in service.starts.values()]
-    endpoints = starts.serve(targets, ledger, injections, closing)
-    sites = {
-        name: _site(service, scales[name], folder, options.store, endpoints)
-        for name, service in stack.services.items()
-    }
+    host = _bring_emulators(options.store, bool(stack.pushes), screen, closing)
+    sites = _open_sites(stack, scales, folder, options.store, ledger, injections, closing)
     player = Player(sites, injections, ledger, screen.event)
     pool = ThreadPoolExecutor(_AT_ONCE)
     closing.callback(_end, player, sites.values(), pool)
     list(pool.map(Instance.address, [each for site in sites.values() for each in site.instances]))
 
+    screen.line()
     playing = [pool.submit(player.play, run) for run in runs]
-    verdicts: dict[Future[Played], Verdict] = {}
+    if host:
+        messages = Messages(host, folder.name, sites, injections, screen.event)
+        closing.callback(messages.stop)
+        messages.open(stack.pushes, closing)
+        planned = plan_messages(stack.pushes, options.messages, options.shares)
+        playing += [pool.submit(messages.play, message) for message in planned]
+    rows: dict[Future[Played], Row] = {}
     for future in as_completed(playing):
         played = future.result()
-        verdicts[future] = judge(played, ledger.of(played.occasion, played.function))
-        screen.result(played, verdicts[future])
-    screen.table([(future.result(), verdicts[future]) for future in playing])
+        rows[future] = played, judge(played, ledger.of(played.occasion, played.function))
+        screen.result(*rows[future])
+    screen.table([rows[future] for future in playing])
     screen.line(f"Logs, records and the jobs' files: {_shown(folder)}")
-    return 1 if any(verdict.state is State.WRONG for verdict in verdicts.values()) else 0
+    return 1 if any(verdict.state is State.WRONG for _, verdict in rows.values()) else 0
+
+
+def _bring_emulators(store: str, messages: bool, screen: Screen, closing: ExitStack) -> str | None:
+    """Bring what Google has emulators for; the handler's clients find them by the environment.
+
+    Returns
+    -------
+    str or None
+        Where Pub/Sub is. Without its emulator the rest is played all the same.
+    """
+    if store == "firestore":
+        os.environ["FIRESTORE_EMULATOR_HOST"] = closing.enter_context(firestore_emulator())
+    if not messages:
+        return None
+    try:
+        host = closing.enter_context(pubsub_emulator())
+    except ToolError as error:
+        screen.line(f"  note: messages are not played: {error}")
+        return None
+    os.environ["PUBSUB_EMULATOR_HOST"] = host
+    return host
 
 
 def _end(player: Player, sites: Iterable[Site], pool: ThreadPoolExecutor) -> None:
@@ -102,17 +127,36 @@ def _end(player: Player, sites: Iterable[Site], pool: ThreadPoolExecutor) -> Non
     pool.shutdown(cancel_futures=True)
 
 
-def _site(
-    service: Service, scale: Scale, folder: Path, store: str, endpoints: dict[str, str]
-) -> Site:
-    url = f"sqlite:///{folder}/runs.db"
-    if store == "firestore":  # a database of its own, since an emulator may have been used before
-        url = f"{service.env.get('ONCE_STORE', '')}-{folder.name}"
-    env = environment(service, scale, folder, url, endpoints)
-    *instances, doomed = (
-        Instance(f"{service.name} {number}", folder, env) for number in range(1, _INSTANCES + 2)
-    )
-    return Site(scale, instances, doomed, threading.Lock())
+def _open_sites(
+    stack: Stack,
+    scales: Mapping[str, Scale],
+    folder: Path,
+    store: str,
+    ledger: Ledger,
+    injections: Injections,
+    closing: ExitStack,
+) -> dict[str, Site]:
+    """Prepare the services, with the store and the APIs that they need; nothing is started yet."""
+    targets = [each for service in stack.services.values() for each in service.starts.values()]
+    endpoints = starts.serve(targets, ledger, injections, closing)
+    sites = {}
+    for name, service in stack.services.items():
+        own = service.env.get
+        replaced = {
+            # A database of its own, since an emulator may have been used before.
+            contract.STORE: f"{own(contract.STORE)}-{folder.name}"
+            if store == "firestore"
+            else f"sqlite:///{folder}/runs.db",
+            contract.EVENTS: apart(own(contract.EVENTS, ""), folder.name),
+        }
+        env = environment(service, scales[name], folder, replaced)
+        if service.starts:
+            env[starts.ENDPOINTS] = endpoints
+        *instances, doomed = (
+            Instance(f"{name} {number}", folder, env) for number in range(1, _INSTANCES + 2)
+        )
+        sites[name] = Site(scales[name], instances, doomed, threading.Lock())
+    return sites
 
 
 def _introduce(
@@ -137,9 +181,10 @@ def _introduce(
         "  scaled: attempt deadline, lease, back-offs, retry window; "
         "as deployed: everything else, and the slots are real ones of the recent past"
     )
-    for text in (*stack.left_out, *stack.warnings):
+    for text in stack.notes:
         screen.line(f"  note: {text}")
-    screen.line()
+    containers = (_INSTANCES + 1) * len(stack.services)
+    screen.line(f"  starting {containers} containers; {len(stack.services)} of them will be killed")
 
 
 def _folder() -> Path:
@@ -180,6 +225,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=_whole,
         default=1,
         help="forced runs of each job (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--messages",
+        metavar="N",
+        type=_whole,
+        default=5,
+        help="messages for each Pub/Sub subscription (default: %(default)s)",
     )
     parser.add_argument(
         "--seed",

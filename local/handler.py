@@ -1,6 +1,5 @@
 """The handler's processes: started, looked after and ended as Cloud Run would do it."""
 
-import json
 import os
 import socket
 import subprocess
@@ -17,9 +16,6 @@ from local.scale import Scale
 from local.stack import Service
 from tools import tether
 from tools.emulators import free_port
-
-API_ENDPOINTS = "ONCE_API_ENDPOINTS"
-"""The handler's setting that points its starters elsewhere; only this machine uses it."""
 
 _SOURCE = Path(__file__).with_name("instrumented.py")
 _START_SECONDS = 60
@@ -123,7 +119,7 @@ class Instance:
 
 
 def environment(
-    service: Service, scale: Scale, folder: Path, store: str, endpoints: Mapping[str, str]
+    service: Service, scale: Scale, folder: Path, replaced: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the environment of a service's instances on this machine.
 
@@ -134,22 +130,15 @@ def environment(
     ----------
     folder
         Where the ledger and the jobs' files go.
-    store
-        The store's URL.
-    endpoints
-        Where the APIs are that the service starts, if it starts any.
+    replaced
+        Values for variables of the stack that are other ones here; the lease is scaled anyway.
     """
     lease = str(scale.lease_seconds)
-    here = {
-        contract.STORE: store,
-        contract.LEASE_SECONDS: lease,
-        contract.EVENT_LEASE_SECONDS: lease,
-    }
+    here = {contract.LEASE_SECONDS: lease, contract.EVENT_LEASE_SECONDS: lease, **replaced}
     return {
         **os.environ,
         **service.env,
         **{name: value for name, value in here.items() if name in service.env},
-        **({API_ENDPOINTS: json.dumps(endpoints)} if service.starts else {}),
         "K_SERVICE": service.name,
         "WORK_DIR": str(folder),
         "PYTHONDONTWRITEBYTECODE": "1",

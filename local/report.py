@@ -18,6 +18,10 @@ _HEAD = ("run", "what goes wrong", "deliveries", "answers", "attempts", "effects
 _NUMBERS = (2, 4, 5)
 
 
+Row = tuple[Played, Verdict]
+"""What the table has a line for."""
+
+
 def listed(answers: Sequence[Answer]) -> str:
     """Return the answers in their order, the same ones in a row as one."""
     words = []
@@ -51,7 +55,7 @@ class Screen:
         text = f"{played.trouble:<18} {listed(played.answers)}: {effects}"
         self.event(played.title, text, verdict.state)
 
-    def table(self, rows: Sequence[tuple[Played, Verdict]]) -> None:
+    def table(self, rows: Sequence[Row]) -> None:
         """Write one row per run, and the sum of all."""
         cells = [
             (
@@ -82,7 +86,7 @@ class Screen:
         self.line()
         self.line(self._sum(rows))
 
-    def _sum(self, rows: Sequence[tuple[Played, Verdict]]) -> str:
+    def _sum(self, rows: Sequence[Row]) -> str:
         states = Counter(verdict.state for _, verdict in rows)
         deliveries = sum(len(played.answers) for played, _ in rows)
         attempts = sum(verdict.attempts for _, verdict in rows)

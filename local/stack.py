@@ -20,6 +20,8 @@ from local.evaluate import Resource, evaluate
 _SERVICE = "gcp:cloudrunv2/service:Service"
 _INVOKER = "gcp:cloudrunv2/serviceIamMember:ServiceIamMember"
 _JOB = "gcp:cloudscheduler/job:Job"
+_SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
+_TRIGGER = "gcp:eventarc/trigger:Trigger"
 
 # https://NAME-PROJECTNUMBER.REGION.run.app, the deterministic URL of a Cloud Run service.
 _RUN_APP = re.compile(r"(?P<name>[a-z0-9-]+)-\d+\.(?P<region>[a-z0-9-]+)\.run\.app")
@@ -88,26 +90,52 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Push:
+    """A Pub/Sub push subscription.
+
+    Attributes
+    ----------
+    label
+        Logical name, as in the stack's configuration.
+    name, topic, dead_letter_topic
+        Full names.
+    service
+        Logical name of the service that it pushes to.
+    """
+
+    label: str
+    name: str
+    topic: str
+    service: str
+    path: str
+    dead_letter_topic: str | None
+    max_attempts: int
+    min_backoff: timedelta
+    max_backoff: timedelta
+    ack_deadline: timedelta
+
+
+@dataclass(frozen=True)
 class Stack:
     """The part of a stack that is played here.
 
     Attributes
     ----------
-    warnings
-        What the program itself warns of.
-    left_out
-        One line for each job that is not played, with the reason.
+    notes
+        What to know about it, one line each: the program's warnings, and what is not played.
     """
 
     name: str
     services: Mapping[str, Service]
     jobs: tuple[Job, ...]
-    warnings: tuple[str, ...]
-    left_out: tuple[str, ...]
+    pushes: tuple[Push, ...]
+    notes: tuple[str, ...]
 
 
 def load(root: Path, name: str) -> Stack:
     """Evaluate the program of the project in the folder `root` for the stack `name`.
+
+    A stack that starts no Google API is played with the worked example, which does.
 
     Raises
     ------
@@ -119,12 +147,25 @@ def load(root: Path, name: str) -> Stack:
         If its resources do not fit together.
     """
     config = read_stack(root, name)
+    notes = list(config.warnings)
+    if not config.starts:
+        config = read_stack(root, name, {"examples": True})
+        notes.append("no job of this stack starts a Google API, so that of examples/ is played too")
     resources = evaluate(lambda: build(config), project=config.name, stack=name)
-    return read(resources, name, config.warnings)
+    return read(resources, name, notes)
 
 
-def read(resources: Sequence[Resource], name: str, warnings: tuple[str, ...] = ()) -> Stack:
+def read(resources: Sequence[Resource], name: str, notes: Sequence[str] = ()) -> Stack:
     """Read a stack off its resources.
+
+    Parameters
+    ----------
+    resources
+        What its program declares.
+    name
+        The stack's name.
+    notes
+        What is known already to be worth a line.
 
     Raises
     ------
@@ -138,28 +179,77 @@ def read(resources: Sequence[Resource], name: str, warnings: tuple[str, ...] = (
         for each in resources
         if each.type == _INVOKER and each.inputs["role"] == "roles/run.invoker"
     }
-    jobs, left_out = [], []
+    calls = _Calls(services, invokers, problems)
+    jobs, pushes, left_out = [], [], []
     for resource in resources:
-        if resource.type != _JOB:
-            continue
-        target = resource.inputs.get("httpTarget")
-        if resource.inputs.get("paused"):
-            left_out.append(f"{resource.name} is paused")
-        elif target is None:
-            left_out.append(f"{resource.name} calls App Engine, which is not played here")
-        elif service := _called(resource, target, services, problems):
-            problems += _refusals(resource, target, service, invokers)
-            jobs.append(_job(resource, target, service))
+        inputs = resource.inputs
+        if resource.type == _JOB and inputs.get("paused"):
+            left_out.append(f"job {resource.name} is paused")
+        elif resource.type == _JOB and "httpTarget" not in inputs:
+            left_out.append(f"job {resource.name} calls App Engine, which is not played here")
+        elif resource.type == _JOB:
+            target = inputs["httpTarget"]
+            if service := calls.to(f"job {resource.name}", target["uri"], target.get("oidcToken")):
+                jobs.append(_job(resource, target, service))
+        elif resource.type == _SUBSCRIPTION and "pushConfig" in inputs:
+            target = inputs["pushConfig"]
+            who = f"subscription {resource.name}"
+            if service := calls.to(who, target["pushEndpoint"], target.get("oidcToken")):
+                pushes.append(_push(resource, service))
+        elif resource.type == _TRIGGER:
+            left_out.append(f"trigger {resource.name} is Eventarc's, which has no emulator")
     if problems:
         raise WiringError("\n".join(problems))
-    called = {job.service for job in jobs}
+    called = {job.service for job in jobs} | {push.service for push in pushes}
     return Stack(
         name,
         {service.name: service for service in services if service.name in called},
         tuple(jobs),
-        warnings,
-        tuple(left_out),
+        tuple(pushes),
+        (*notes, *left_out),
     )
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """Checks who calls what, as Cloud Run would."""
+
+    services: Sequence[Service]
+    invokers: set[tuple[str, str, str]]
+    problems: list[str]
+
+    def to(self, who: str, uri: str, token: Mapping[str, str] | None) -> Service | None:
+        """Return the service that answers at a URL; what is wrong with the call is noted."""
+        url = urlsplit(uri)
+        match = _RUN_APP.fullmatch(url.netloc)
+        found = (match["name"], match["region"]) if match else None
+        for service in self.services:
+            if (service.full_name, service.region) == found:
+                base = f"{url.scheme}://{url.netloc}"
+                self.problems.extend(self._refusals(who, service, base, token))
+                return service
+        self.problems.append(f"{who} calls {uri}, where no service answers")
+        return None
+
+    def _refusals(
+        self, who: str, service: Service, url: str, token: Mapping[str, str] | None
+    ) -> Iterator[str]:
+        """Yield why Cloud Run would not let a call through."""
+        if token is None:
+            yield f"{who} sends no OIDC token: Cloud Run would answer 403"
+            return
+        account = token["serviceAccountEmail"]
+        member = (service.full_name, service.region, f"serviceAccount:{account}")
+        if member not in self.invokers:
+            yield (
+                f"{who} calls service {service.name} as {account}, which may not invoke it: "
+                "Cloud Run would answer 403"
+            )
+        if token.get("audience") != url:
+            yield (
+                f"{who} has the OIDC audience {token.get('audience')!r}, which is not its "
+                "service's URL: Cloud Run would answer 401"
+            )
 
 
 def _service(resource: Resource, problems: list[str]) -> Service:
@@ -189,45 +279,6 @@ def _starts(setting: str) -> dict[str, str]:
     return {name: target["name"] for name, entry in starts.items() for target in entry.values()}
 
 
-def _called(
-    resource: Resource,
-    target: Mapping[str, Any],
-    services: Sequence[Service],
-    problems: list[str],
-) -> Service | None:
-    match = _RUN_APP.fullmatch(urlsplit(target["uri"]).netloc)
-    for service in services:
-        if match and (match["name"], match["region"]) == (service.full_name, service.region):
-            return service
-    problems.append(f"job {resource.name} calls {target['uri']}, where no service answers")
-    return None
-
-
-def _refusals(
-    resource: Resource,
-    target: Mapping[str, Any],
-    service: Service,
-    invokers: set[tuple[str, str, str]],
-) -> Iterator[str]:
-    """Yield why Cloud Run would not let a job's call through."""
-    token = target.get("oidcToken")
-    if token is None:
-        yield f"job {resource.name} sends no OIDC token: Cloud Run would answer 403"
-        return
-    account = token["serviceAccountEmail"]
-    if (service.full_name, service.region, f"serviceAccount:{account}") not in invokers:
-        yield (
-            f"job {resource.name} calls service {service.name} as {account}, "
-            "which may not invoke it: Cloud Run would answer 403"
-        )
-    url = urlsplit(target["uri"])
-    if token.get("audience") != f"{url.scheme}://{url.netloc}":
-        yield (
-            f"job {resource.name} has the OIDC audience {token.get('audience')!r}, "
-            f"which is not its service's URL: Cloud Run would answer 401"
-        )
-
-
 def _job(resource: Resource, target: Mapping[str, Any], service: Service) -> Job:
     retry = resource.inputs["retryConfig"]
     headers = target.get("headers", {})
@@ -248,6 +299,24 @@ def _job(resource: Resource, target: Mapping[str, Any], service: Service) -> Job
             max_doublings=int(retry["maxDoublings"]),
         ),
         starts=service.starts.get(headers.get(contract.FUNCTION_HEADER, "")),
+    )
+
+
+def _push(resource: Resource, service: Service) -> Push:
+    inputs = resource.inputs
+    dead_letters = inputs.get("deadLetterPolicy", {})
+    retry = inputs.get("retryPolicy", {})
+    return Push(
+        label=resource.name,
+        name=f"projects/{inputs['project']}/subscriptions/{inputs['name']}",
+        topic=inputs["topic"],
+        service=service.name,
+        path=urlsplit(inputs["pushConfig"]["pushEndpoint"]).path or "/",
+        dead_letter_topic=dead_letters.get("deadLetterTopic"),
+        max_attempts=int(dead_letters.get("maxDeliveryAttempts", 5)),
+        min_backoff=_duration(retry.get("minimumBackoff", "0s")),
+        max_backoff=_duration(retry.get("maximumBackoff", "0s")),
+        ack_deadline=timedelta(seconds=inputs["ackDeadlineSeconds"]),
     )
 
 

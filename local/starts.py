@@ -1,15 +1,19 @@
 """The Google APIs that a stack's jobs start, with what they started as the effect."""
 
+import json
 from collections.abc import Iterable
 from contextlib import ExitStack
 
 from local.apis import LOST_ANSWER, Apis, Fault
 from local.ledger import Injections, Ledger, Step
 
+ENDPOINTS = "ONCE_API_ENDPOINTS"
+"""The handler's setting that points its starters elsewhere; only this machine uses it."""
+
 
 def serve(
     targets: Iterable[str], ledger: Ledger, injections: Injections, closing: ExitStack
-) -> dict[str, str]:
+) -> str:
     """Play the APIs until `closing` closes.
 
     Parameters
@@ -23,8 +27,8 @@ def serve(
 
     Returns
     -------
-    dict
-        The endpoints, as ONCE_API_ENDPOINTS takes them.
+    str
+        The endpoints, as the handler's setting takes them.
     """
 
     def accept(token: str | None) -> Fault:
@@ -46,7 +50,7 @@ def serve(
     apis = closing.enter_context(Apis(accept=accept))
     for target in targets:
         apis.add(target)
-    return apis.endpoints
+    return json.dumps(apis.endpoints)
 
 
 def function_of(job: str) -> str:

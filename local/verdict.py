@@ -77,11 +77,13 @@ def judge(played: Played, entries: Sequence[Entry]) -> Verdict:
 
 
 def _problem(played: Played, begins: Sequence[Entry]) -> str | None:
+    if not played.answers:
+        return "lost: it was never delivered"
     last = played.answers[-1]
     if last.outcome == "unknown_job":
         return (
-            f"{last.detail}: add it to handler/jobs.py, or change what Pulumi.<stack>.yaml says of "
-            f"{played.title.split()[0]}"
+            f"{last.detail}: add it to handler/jobs.py or handler/events.py, or change what "
+            f"Pulumi.<stack>.yaml says of {played.title.split()[0]}"
         )
     if last.detail:
         return f"{last.outcome}: {last.detail}"
@@ -96,7 +98,9 @@ def _problem(played: Played, begins: Sequence[Entry]) -> str | None:
 
 def _note(fault: Fault, entries: Sequence[Entry]) -> str:
     match fault:
-        case Fault.KILL | Fault.KILL_AFTER:
+        case Fault.KILL_AFTER:
+            return "a retry took the run over, found what had been started, and started nothing"
+        case Fault.KILL:
             return "a retry took the run over when the lease had ended"
         case Fault.SLOW:
             return "the caller hung up, the job went on; retries met its lease, then its end"

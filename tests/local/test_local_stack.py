@@ -12,6 +12,7 @@ from infra.program import build
 from infra.stackfile import read_stack
 from infra.timing import Timing
 from local.evaluate import Resource, evaluate
+from local.messages import apart
 from local.stack import WiringError, load, read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,13 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def program() -> list[Resource]:
-    config = read_stack(ROOT, "dev")
+    config = read_stack(ROOT, "dev", {"events": [{"name": "orders", "pubsub": {}}]})
     return evaluate(lambda: build(config), project="scheduled-once", stack="dev")
 
 
 @pytest.mark.parametrize("name", ["dev", "prod"])
 def test_every_job_of_an_example_stack_is_played(name: str) -> None:
-    config, stack = read_stack(ROOT, name), load(ROOT, name)
+    config, stack = read_stack(ROOT, name, {"examples": True}), load(ROOT, name)
     by_name = sorted(config.jobs, key=lambda job: job.name)
     assert [job.name for job in stack.jobs] == [config.called(job.name) for job in by_name]
     for job, configured in zip(stack.jobs, by_name, strict=True):
@@ -34,6 +35,7 @@ def test_every_job_of_an_example_stack_is_played(name: str) -> None:
         assert job.attempt_deadline == configured.timing.attempt_deadline
     for service in stack.services.values():
         assert service.lease == Timing(service.timeout).lease
+    assert any(job.starts for job in stack.jobs)
 
 
 def test_stack_without_a_file_is_an_error() -> None:
@@ -80,6 +82,14 @@ def drop_lease(inputs: dict[str, Any]) -> None:
             "which may not invoke it",
         ),
         (change("v2/service:Service", drop_lease), "has no ONCE_LEASE_SECONDS"),
+        (
+            change(":Subscription", lambda it: it.get("pushConfig", {}).pop("oidcToken", None)),
+            "subscription orders sends no OIDC token",
+        ),
+        (
+            change(":Subscription", lambda it: it.get("pushConfig", {}).update(pushEndpoint="x:")),
+            "subscription orders calls x:, where no service answers",
+        ),
     ],
 )
 def test_wiring_mistake_is_named(
@@ -97,7 +107,23 @@ def test_paused_job_is_left_out_with_a_reason(program: list[Resource]) -> None:
     next(each for each in resources if each.name == "invoice-run").inputs["paused"] = True
     stack = read(resources, "dev")
     assert "invoice-run" not in {job.label for job in stack.jobs}
-    assert stack.left_out == ("invoice-run is paused",)
+    assert stack.notes == ("job invoice-run is paused",)
+
+
+def test_subscription_is_read(program: list[Resource]) -> None:
+    (push,) = read(program, "dev").pushes
+    assert push.name == "projects/my-project-dev/subscriptions/scheduled-once-orders"
+    assert push.topic == "projects/my-project-dev/topics/scheduled-once-orders"
+    assert push.dead_letter_topic == f"{push.topic}-dead"
+    assert (push.service, push.path, push.max_attempts) == ("handler", "/", 10)
+    assert push.ack_deadline == timedelta(minutes=5)
+
+
+def test_names_of_two_runs_stay_apart() -> None:
+    setting = '{"a":{"subscription":"projects/p/subscriptions/s","topic":"projects/q/topics/t"}}'
+    assert apart(setting, "1") == (
+        '{"a":{"subscription":"projects/p-1/subscriptions/s","topic":"projects/q-1/topics/t"}}'
+    )
 
 
 def test_duration_of_a_resource_is_read(program: list[Resource]) -> None:

@@ -38,7 +38,7 @@ def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
 @pytest.fixture
 def fork(tmp_path: Path) -> Path:
     """Copy what `make run` needs, as a fork would have it."""
-    for name in ("handler", "infra", "local", "tools"):
+    for name in ("handler", "infra", "local", "tools", "examples"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ROOT.glob("Pulumi*.yaml"):
         shutil.copy(file, tmp_path)
@@ -121,6 +121,29 @@ def test_start_job_starts_one_operation_for_each_run(fork: Path) -> None:
     found = rows(out, "export")
     assert len(found) == 5
     assert all(row.startswith("✓") and row.split()[-1] == "1" for row in found), "one effect each"
+
+
+ORDERS = {"name": "orders", "pubsub": {}}
+
+
+def test_messages_take_effect_once(fork: Path) -> None:
+    add(fork, "events", **ORDERS)
+    code, out, err = run(fork, "--slots=0", "--forced=0")
+    assert code == 0, out + err
+    found = rows(out, "orders")
+    assert len(found) == 5
+    assert all(row.startswith("✓") and row.split()[-1] == "1" for row in found), "one effect each"
+    for trouble in ("nothing", "3 at once", "answer lost", "raises once", "killed mid-job"):
+        assert trouble in out
+
+
+def test_without_the_emulator_of_messages_the_jobs_are_played(fork: Path) -> None:
+    add(fork, "events", **ORDERS)
+    process = start(fork, "--slots=1", *NOTHING_GOES_WRONG, PATH="/nowhere")
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, out + err
+    assert "messages are not played: needs Java and the pubsub-emulator" in out
+    assert rows(out, "sync-rates")
 
 
 def test_job_without_a_function_is_named(fork: Path) -> None:

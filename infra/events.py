@@ -245,7 +245,7 @@ class Trigger(Component):
             ],
             destination=eventarc.TriggerDestinationArgs(
                 cloud_run_service=eventarc.TriggerDestinationCloudRunServiceArgs(
-                    service=config.called(event.service), region=config.region, path="/"
+                    service=config.called(event.service), region=config.region
                 )
             ),
             opts=self.options(*caller.ready, service.service),

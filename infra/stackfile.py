@@ -34,9 +34,13 @@ def read_stack(
     stack_file = _mapping(yaml.safe_load((root / f"Pulumi.{stack}.yaml").read_text()))
     merged: dict[str, object] = {}
     for key, declared in _mapping(project.get("config")).items():
-        default = declared.get("default") if isinstance(declared, Mapping) else declared
-        if default is not None:
-            merged[key] = default
+        given = (
+            declared.get("value", declared.get("default"))
+            if isinstance(declared, Mapping)
+            else declared
+        )
+        if given is not None:
+            merged[key] = given
     merged.update(_mapping(stack_file.get("config")))
     own = {key.removeprefix(f"{project['name']}:"): value for key, value in merged.items()}
     provider = {key: own.pop(key) for key in [*own] if ":" in key}

@@ -691,7 +691,13 @@ def test_defaults_in_the_project_file_are_those_of_the_program(tmp_path: Path) -
 
 
 def test_stack_file_may_name_its_keys_with_the_project(tmp_path: Path) -> None:
-    (tmp_path / "Pulumi.yaml").write_text("name: mine\nconfig:\n  name: {default: billing}\n")
+    (tmp_path / "Pulumi.yaml").write_text(
+        "name: mine\n"
+        "config:\n"
+        "  name: {default: billing}\n"
+        "  retention: {value: 8d}\n"
+        "  pulumi:tags: {value: {pulumi:template: elsewhere}}\n"
+    )
     (tmp_path / "Pulumi.test.yaml").write_text(
         "config:\n"
         "  gcp:project: a-project\n"
@@ -701,4 +707,5 @@ def test_stack_file_may_name_its_keys_with_the_project(tmp_path: Path) -> None:
     config = read_stack(tmp_path, "test")
 
     assert (config.name, config.region) == ("billing", "us-east1")
+    assert config.retention == timedelta(days=8)
     assert config.project_number == "123456789012"

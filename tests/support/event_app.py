@@ -3,14 +3,20 @@
 `functions-framework --source tests/support/event_app.py --target handle` serves it.
 """
 
-import json
 import os
+
+if seconds := os.environ.get("TEST_CLOCK_AHEAD_SECONDS"):  # before anything reads a clock
+    from tests.support import clock
+
+    clock.set_ahead(float(seconds))
+
+import json
 import signal
 import time
 from datetime import timedelta
 from pathlib import Path
 
-from once import Event, Fatal, on_event, on_message, permanent, protocol, transient
+from once import Event, Fatal, on_event, on_message, permanent, transient
 
 SECRET = "the-text-of-an-exception"
 """Must never reach the body of an answer."""
@@ -145,11 +151,6 @@ def by_topic(event: Event) -> None:
 
 
 if True:  # the service takes the handlers when it is imported
-    import main
     from main import handle
 
 __all__ = ["handle"]
-
-if seconds := os.environ.get("TEST_CLOCK_AHEAD_SECONDS"):
-    ahead = timedelta(seconds=float(seconds))
-    main.service._events._guard._wall_clock = lambda: protocol.utc_now() + ahead

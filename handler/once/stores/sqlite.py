@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -91,9 +92,10 @@ class SqliteStore(Store):
     @contextmanager
     def _transaction(self, seconds: float) -> Iterator[sqlite3.Connection]:
         """Open, lock for writing, commit, close: safe across threads and forks."""
+        until = time.monotonic() + seconds
         try:
-            self._prepare(seconds)
-            with closing(self._connect(seconds)) as connection:
+            self._prepare(until)
+            with closing(self._connect(until)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
@@ -102,21 +104,27 @@ class SqliteStore(Store):
         except sqlite3.DatabaseError as error:
             raise StoreError(f"SQLite file {self._path}: {error}") from error
 
-    def _connect(self, seconds: float) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, timeout=seconds, isolation_level=None)
+    def _connect(self, until: float) -> sqlite3.Connection:
+        patience = max(0.0, until - time.monotonic())
+        connection = sqlite3.connect(self._path, timeout=patience, isolation_level=None)
         connection.execute("PRAGMA synchronous = FULL")  # a claim must survive a power cut
         return connection
 
-    def _prepare(self, seconds: float) -> None:
-        with self._lock:
+    def _prepare(self, until: float) -> None:
+        # Threads that come while another waits for the file must not each wait in turn.
+        if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
+            raise Transient(f"SQLite file {self._path}: another thread still waits for it")
+        try:
             if self._ready and self._path.exists():
                 return
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(self._connect(seconds)) as connection:
+            with closing(self._connect(until)) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.executescript(_SCHEMA)
                 connection.execute(_PURGE)
             self._ready = True
+        finally:
+            self._lock.release()
 
 
 def _write(

@@ -76,10 +76,11 @@ class FirestoreProxy:
                     self.script.hold()
                 except Dropped:
                     return
+        refusal, answers = None, list[bytes]()
         try:
             answers = self._forward(method, request, context.invocation_metadata())
         except grpc.RpcError as error:
-            context.abort(error.code(), error.details() or "")
+            refusal = error
         match fault:
             case Fault.LOSE:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the answer was lost by the script")
@@ -91,6 +92,8 @@ class FirestoreProxy:
                     self.script.hold()
                 except Dropped:
                     return
+        if refusal is not None:
+            context.abort(refusal.code(), refusal.details() or "")
         yield from answers
 
     def _forward(self, method: str, request: bytes, metadata: Any) -> list[bytes]:

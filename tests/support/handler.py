@@ -23,6 +23,7 @@ from tools.emulators import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = ROOT / "handler" / "main.py"
+_ESTABLISHED = "01"
 APP = ROOT / "tests" / "support" / "app.py"
 
 
@@ -130,6 +131,13 @@ class Handler:
     def terminate(self) -> None:
         """Ask it to stop, as Cloud Run does."""
         tether.send(self._process, signal.SIGTERM)
+
+    def connections(self) -> int:
+        """Return how many connections it has taken and not ended, from the kernel's own list."""
+        local = f"0100007F:{self.port:04X}"
+        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        # An accepted socket has an inode; one that waits in the backlog has none yet.
+        return sum(row[1] == local and row[3] == _ESTABLISHED and row[9] != "0" for row in rows)
 
     def post(self, delivery: Delivery, *, timeout_seconds: float = PATIENCE_SECONDS) -> Answer:
         """Send a delivery and wait for the answer."""

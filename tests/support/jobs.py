@@ -45,8 +45,11 @@ def count(run: Run) -> None:
 def gate(run: Run) -> None:
     """Stay until the test opens the gate: a file that the body names."""
     _effect(run, "entered")
-    opened = Path(run.json()["gate"])
+    opened, stopping = Path(run.json()["gate"]), False
     while not opened.exists():
+        if not stopping and sys.modules["main"].told_to_stop():
+            stopping = True
+            _effect(run, "told to stop")
         time.sleep(0.02)
     _effect(run)
 

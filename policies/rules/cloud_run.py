@@ -130,6 +130,8 @@ def ingress(service: Resource) -> Iterator[str]:
 )
 def image_digest(resource: Resource) -> Iterator[str]:
     for container in resource.nodes(schema.CONTAINERS[resource.type]):
+        if resource.type == schema.RUN_SERVICE and container.has("sourceCode"):
+            continue
         image = container.peek("image")
         if image is not UNKNOWN and not _DIGEST.fullmatch(image or ""):
             yield f"image {image!r} has no digest."

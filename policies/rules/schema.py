@@ -127,6 +127,7 @@ PROPERTIES: dict[str, tuple[str, ...]] = {
         "template.timeout",
         "template.serviceAccount",
         *_container_properties("template.containers[]", "valueSource"),
+        "template.containers[].sourceCode",
     ),
     RUN_JOB: (
         "location",

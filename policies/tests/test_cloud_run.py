@@ -102,6 +102,12 @@ def test_image_without_a_digest(pack: Pack, image: str) -> None:
     assert report.rules == ["cloud-run-image-digest"]
 
 
+def test_container_deployed_from_source_needs_no_digest(pack: Pack) -> None:
+    source = {"cloudStorageSource": {"bucket": "acme-sources", "object": "handler.tar.gz"}}
+    container = {"image": "scratch", "sourceCode": source}
+    assert pack.judge([service().set("template.containers", [container])]).rules == []
+
+
 def test_second_container_is_judged_too(pack: Pack) -> None:
     containers = [{"image": IMAGE}, {"image": "gcr.io/acme/sidecar:latest"}]
     report = pack.judge([service().set("template.containers", containers)])

@@ -50,3 +50,13 @@ def test_example_with_everything_switched_on_obeys(tmp_path: Path) -> None:
     config = PACK / "dev.json"
     assert is_clean(stack.preview(policies=PACK, policy_config=config))
     assert is_clean(stack.up(policies=PACK, policy_config=config))
+
+
+@pytest.mark.parametrize(("name", "stopped"), [("dev", False), ("prod", True)])
+def test_open_ingress_stops_prod_only(tmp_path: Path, name: str, stopped: bool) -> None:
+    stack = Engine(tmp_path).example(name, {"image": IMAGE})
+    services = stack.settings.get("services", {"handler": {}})
+    stack.configure({"services": {**services, "handler": {"ingress": "all"}}})
+    result = stack.preview(policies=PACK, policy_config=PACK / f"{name}.json")
+    assert {found.policy for found in result.violations} == {"cloud-run-ingress"}
+    assert result.ok is not stopped

@@ -27,6 +27,13 @@ EVENTS = "ONCE_EVENTS"
 """
 THREADS = "THREADS"
 
+TOKEN_KEYS = {
+    "argument": "idempotency_token",
+    "env": "IDEMPOTENCY_TOKEN",
+    "substitutions": "_IDEMPOTENCY_TOKEN",
+}
+"""Where the proxy puts a run's token; a user's key of that name would be lost."""
+
 JOB_LABEL = "job"
 """The log label that carries Cloud Scheduler's name of the job."""
 

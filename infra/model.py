@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from infra.cron import Schedule
-from infra.timing import Retry, Timing
+from infra.timing import MAX_EVENT_BACKOFF, Retry, Timing
 
 DEFAULT_TIMING = Timing(timedelta(minutes=5))
 
@@ -204,6 +204,11 @@ class EventarcSource:
     location: str
     filters: Mapping[str, str]
     path_patterns: Mapping[str, str]
+
+    @property
+    def max_backoff(self) -> timedelta:
+        """The longest wait between deliveries: Eventarc's subscriptions have Pub/Sub's default."""
+        return MAX_EVENT_BACKOFF
 
 
 @dataclass(frozen=True)

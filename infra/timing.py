@@ -147,7 +147,7 @@ MAX_ACK_DEADLINE = timedelta(minutes=10)
 """Pub/Sub's limit, and so the longest timeout of a service that takes events."""
 
 MAX_EVENT_BACKOFF = timedelta(minutes=10)
-"""Pub/Sub's limit for the wait between two deliveries, and what Eventarc's subscriptions use."""
+"""Pub/Sub's limit for the wait between two deliveries."""
 
 
 def event_min_backoff(timing: Timing, max_attempts: int) -> timedelta:

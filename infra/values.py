@@ -9,6 +9,7 @@ from infra.reading import duration, matching, text, written
 identifier = matching(r"[A-Za-z0-9_-]{1,450}", "takes letters, digits, - and _ only")
 location = matching(r"[a-z]+(-[a-z]+)?[0-9]*", "is no location, such as europe-west1")
 region = matching(r"[a-z]+-[a-z]+[0-9]+", "is no region, such as europe-west1")
+project_number = matching(r"[1-9]\d{5,18}", "is no project number: digits only")
 project = matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "is no project id, such as my-project-1")
 _env_name = matching(r"[A-Za-z_][A-Za-z0-9_]*", "is no name of an environment variable")
 label_key = matching(
@@ -43,7 +44,10 @@ service_account = matching(
     r"[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z][a-z0-9-]{4,28}[a-z0-9]\.iam\.gserviceaccount\.com",
     "is no service account of a user: NAME@PROJECT.iam.gserviceaccount.com",
 )
-event_name = matching(r"[a-z][a-z0-9-]{1,40}[a-z0-9]", "takes 3 to 42 of a-z, 0-9 and -")
+event_name = matching(
+    r"(?!.*-dead$)[a-z][a-z0-9-]{1,40}[a-z0-9]",
+    "takes 3 to 42 of a-z, 0-9 and -, and does not end in -dead, as dead letters do",
+)
 topic = matching(r"(projects/[^/]+/topics/)?[A-Za-z][A-Za-z0-9._~+%-]{2,254}", "is no topic's name")
 image = matching(
     r"[^@\s]+@sha256:[0-9a-f]{64}",

@@ -12,7 +12,6 @@ from once.starts.starter import Starter
 from once.starts.target import Target
 
 from infra import contract, example, starts
-from infra.config import TOKEN_KEYS
 from infra.model import BuildTrigger, CloudRunJob, Start, Workflow
 
 PLACE = "projects/other-project/locations/europe-west1"
@@ -47,7 +46,7 @@ def test_handler_reads_what_the_program_writes(start: Start) -> None:
 
 
 def test_keys_that_the_program_refuses_are_the_tokens() -> None:
-    assert TOKEN_KEYS == {
+    assert contract.TOKEN_KEYS == {
         "argument": workflow.TOKEN,
         "env": cloud_run_job.TOKEN,
         "substitutions": build_trigger.TOKEN,

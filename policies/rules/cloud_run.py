@@ -105,8 +105,8 @@ def own_account(resource: Resource) -> Iterator[str]:
     types=(*_INGRESS, schema.RUN_SERVICE_V1),
     level=ADVISORY,
     title="A service is reachable from inside only",
-    why="Cloud Scheduler, Pub/Sub, Eventarc and Workflows count as internal, so nobody else"
-    " needs the door. It is the second lock beside the invoker check.",
+    why="Cloud Scheduler, Pub/Sub, Eventarc and Workflows of the same project count as internal, so"
+    " nobody else needs the door. It is the second lock beside the invoker check.",
     fix='Set ingress="INGRESS_TRAFFIC_INTERNAL_ONLY" (functions: "ALLOW_INTERNAL_ONLY").',
 )
 def ingress(service: Resource) -> Iterator[str]:

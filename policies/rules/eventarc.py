@@ -40,8 +40,8 @@ def own_account(resource: Resource) -> Iterator[str]:
     types=tuple(_ENVIRONMENTS),
     level=ADVISORY,
     title="A function with retries on stops them at some age",
-    why="With retries on, an event that can never succeed comes back for up to 7 days, and is"
-    " paid for each time.",
+    why="With retries on, an event that can never succeed comes back for a day (first generation:"
+    " a week), and is paid for each time.",
     fix="Drop events older than a limit in the code, and give the limit in the environment variable"
     " MAX_AGE_SECONDS.",
     knobs={

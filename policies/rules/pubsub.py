@@ -108,8 +108,8 @@ def ack_deadline(stack: Stack) -> Iterator[tuple[Resource, str]]:
 @stack_rule(
     "pubsub-dead-letter-grants",
     title="Pub/Sub may move a message to its dead-letter topic",
-    why="Pub/Sub's service agent does the move. Without both grants the policy is accepted and does"
-    " nothing: the message is pushed for ever.",
+    why="Pub/Sub's service agent does the move. Without both grants the policy is accepted and"
+    " does nothing: the message is pushed until its retention ends, and then lost.",
     fix="Grant the agent service-PROJECT_NUMBER@gcp-sa-pubsub.iam.gserviceaccount.com"
     " roles/pubsub.publisher on the dead-letter topic and roles/pubsub.subscriber on the"
     " subscription.",

@@ -193,6 +193,15 @@ def test_direct_start(pack: Pack, url: str, starts: bool) -> None:
     assert pack.judge([direct]).rules == (["scheduler-direct-start"] if starts else [])
 
 
+def test_wrong_token_of_a_direct_start_is_one_violation(pack: Pack) -> None:
+    account = {"serviceAccountEmail": CALLER}
+    direct = job().set("httpTarget.uri", f"{GOOGLE}/executions").drop("httpTarget.headers")
+    without = direct.drop("httpTarget.oidcToken")
+    assert pack.judge([without]).rules == ["scheduler-token"]
+    both = direct.set("httpTarget.oauthToken", account)
+    assert pack.judge([both]).rules == ["scheduler-token-kind"]
+
+
 def test_oauth_token_must_not_leave_google(pack: Pack) -> None:
     for url in (URL, "https://googleapis.com.example.org/", "https://notgoogleapis.com/"):
         leaking = (

@@ -5,6 +5,7 @@ and on the emulator where PUBSUB_EMULATOR_HOST says so.
 """
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,7 @@ _COUNT = f"{_FORWARDED}DeliveryCount"
 _OWN = "once-"
 _ONLY_FOR = "once-only-for"
 
+_FULL_NAME = re.compile(r"projects/[^/]+/subscriptions/[^/]+")
 _LEASE_SECONDS = 600
 _CALL_SECONDS = 30
 _PULLED_AT_ONCE = 100
@@ -205,8 +207,8 @@ def _letter(message: PubsubMessage, ack_id: str) -> DeadLetter:
 def main(arguments: Sequence[str] | None = None) -> int:
     """List, show or publish again; return the exit code."""
     options = _parse(arguments)
-    letters = DeadLetters(options.subscription, wait_seconds=options.wait)
     try:
+        letters = DeadLetters(options.subscription, wait_seconds=options.wait)
         with letters.pulled() as found:
             return _COMMANDS[options.command](options, letters, found)
     except (DrainError, GoogleAPICallError, GoogleAuthError) as error:
@@ -267,6 +269,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         each.add_argument("--all", action="store_true", help="all that are there")
     each.add_argument("--to", metavar="TOPIC", help="projects/PROJECT/topics/NAME")
     options = parser.parse_args(arguments)
+    if not _FULL_NAME.fullmatch(options.subscription):
+        parser.error(f"{options.subscription!r} is no projects/PROJECT/subscriptions/NAME")
     if options.command != "list" and options.all == bool(options.ids):
         parser.error("name messages, or give --all")
     return options

@@ -388,6 +388,27 @@ def test_drain_says_that_a_subscription_is_missing(capsys: pytest.CaptureFixture
     assert "deadletters: 404" in capsys.readouterr().err
 
 
+def test_drain_without_credentials_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("PUBSUB_EMULATOR_HOST", "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+
+    assert deadletters.main(["projects/p/subscriptions/s", "list"]) == 2
+
+    assert "default credentials were not found" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["dead", "list"], ["projects/p/subscriptions/s", "republish"]]
+)
+def test_drain_refuses_a_command_that_names_nothing(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        deadletters.main(arguments)
+
+
 # --- Eventarc, which has no emulator --------------------------------------------------------------
 
 

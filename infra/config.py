@@ -203,23 +203,25 @@ class _Loader:
         return channels
 
     def _check_retention(self, config: StackConfig) -> None:
-        needs = [
-            (timing.needed_retention(job.timing, job.retry), f"retry of {job.name}")
-            for job in config.jobs
-        ]
-        needs += [
-            (
-                timing.event_lifetime(event.timing, event.source.max_backoff),
-                f"delivery of {event.name}",
-            )
-            for event in config.events
-        ]
-        needed, last = max(needs, default=(timedelta(), "delivery"))
+        needs = [(timing.needed_retention(job.timing, job.retry), job.name) for job in config.jobs]
+        needed, job = max(needs, default=(timedelta(), ""))
         if config.retention <= needed:
             self.problems.add(
                 "retention",
-                f"is over before the last {last}: more than {written(needed)} is needed, and "
-                f"{written(DEFAULT_RETENTION)} is the default",
+                f"is over before the last retry of {job}: more than {written(needed)} is needed, "
+                f"and {written(DEFAULT_RETENTION)} is the default",
+                written(config.retention),
+            )
+        # A record is kept from its claim, which no event meets before it was published.
+        kept, event = max(
+            ((event.source.retention, event.name) for event in config.events),
+            default=(timedelta(), ""),
+        )
+        if config.retention < kept:
+            self.problems.add(
+                "retention",
+                f"is over while {event} can still be delivered again, and would take effect again: "
+                f"at least {written(kept)} is needed, as long as Pub/Sub keeps its messages",
                 written(config.retention),
             )
 

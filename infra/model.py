@@ -210,6 +210,14 @@ class EventarcSource:
         """The longest wait between deliveries: Eventarc's subscriptions have Pub/Sub's default."""
         return MAX_EVENT_BACKOFF
 
+    @property
+    def retention(self) -> timedelta:
+        """How long Eventarc's subscriptions keep an event that is not acknowledged.
+
+        Source: https://cloud.google.com/eventarc/docs/retry-events
+        """
+        return timedelta(hours=24)
+
 
 @dataclass(frozen=True)
 class Event:

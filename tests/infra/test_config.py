@@ -496,6 +496,26 @@ def test_subscription_has_dead_letters_and_waits_that_outlast_the_lease() -> Non
     assert event.source.retention == timedelta(days=7)
 
 
+@pytest.mark.parametrize(
+    ("source", "needed"),
+    [
+        ({"pubsub": {}}, "7d"),
+        ({"pubsub": {"retention": "2d"}}, "2d"),
+        ({"eventarc": {"type": "google.cloud.storage.object.v1.finalized"}}, "1d"),
+    ],
+)
+def test_record_outlives_the_last_delivery_of_its_event(
+    source: dict[str, Any], needed: str
+) -> None:
+    events = [{"name": "orders", **source}]
+
+    found = only_problem({"retention": "23h", "events": events})
+
+    assert found.startswith('retention: "23h" is over while orders can still be delivered again')
+    assert f"at least {needed} is needed" in found
+    assert read({"retention": needed, "events": events})
+
+
 @pytest.mark.parametrize("topic", ["audit", "projects/other/topics/audit"])
 def test_existing_topic_is_not_the_stacks_own(topic: str) -> None:
     config = read_event(pubsub={"topic": topic})

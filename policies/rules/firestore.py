@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -17,7 +16,7 @@ from .stack import (
     job_retries,
     job_service,
     leases,
-    number,
+    length,
     own_name,
     request_timeout,
     services,
@@ -99,7 +98,7 @@ def retention(stack: Stack) -> Iterator[tuple[Resource, str]]:
         if lease is None:
             return
         given = variable(service, protocol.RETENTION_VARIABLE)
-        kept = timedelta(seconds=otherwise if given is None else number(given) or 0)
+        kept = length(otherwise if given is None else given)
         attempt = max(job_deadline(job), request_timeout(service))
         needed = job_retries(job).last_start(attempt) + lease
         if kept <= needed:
@@ -178,7 +177,8 @@ def narrow_roles(grant: Resource) -> Iterator[str]:
     role = grant.get("role", "")
     if not role.startswith("roles/datastore."):
         return
-    if not _NARROWED.search(grant.get("condition.expression", "")):
+    expression = grant.get("condition.expression", "")
+    if not _NARROWED.search(expression) or "||" in expression:
         yield f"{role} is granted on the whole project."
 
 

@@ -44,7 +44,6 @@ MAX_APP_ENGINE_DEADLINE = timedelta(hours=24, seconds=15)
 """Cloud Scheduler's own, from the reference of its API."""
 
 DEFAULT_ACK_DEADLINE = timedelta(seconds=10)
-MAX_ACK_DEADLINE = timedelta(minutes=10)
 """Pub/Sub's own."""
 
 
@@ -86,7 +85,7 @@ class Retries:
         waited = timedelta(0)
         for number, wait in enumerate(self.waits(), start=1):
             waited += wait
-            if waited >= lease or not wait:
+            if waited >= lease:
                 return number, wait
         raise AssertionError("waits do not end")
 

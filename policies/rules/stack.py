@@ -15,6 +15,8 @@ from .reading import Node, Resource, Stack, duration
 
 _RUN_HOST = re.compile(r"(?P<name>[a-z0-9-]+)-\d+\.(?P<region>[a-z0-9-]+)\.run\.app")
 
+_TEN_YEARS_SECONDS = 10 * 366 * 24 * 60 * 60
+
 
 def variables(resource: Resource) -> Iterator[tuple[str, Node]]:
     """Give the environment variables of all containers: name, and what holds the value."""
@@ -31,13 +33,16 @@ def variable(resource: Resource, name: str) -> Any:
     return None
 
 
-def number(text: object) -> float | None:
-    """Read a positive number, which in an environment variable is a text; None where it is none."""
+def length(text: object) -> timedelta:
+    """Read a number of seconds, which in an environment variable is a text; zero where it is none.
+
+    More than ten years is a slip of the pen, and none either.
+    """
     try:
-        value = float(str(text))
+        seconds = float(str(text))
     except ValueError:
-        return None
-    return value if 0 < value < float("inf") else None
+        return timedelta(0)
+    return timedelta(seconds=seconds) if 0 < seconds < _TEN_YEARS_SECONDS else timedelta(0)
 
 
 def request_timeout(service: Resource) -> timedelta:
@@ -55,7 +60,7 @@ def leases(service: Resource) -> dict[str, timedelta]:
     found: dict[str, timedelta] = {}
     for name in (protocol.LEASE_VARIABLE, protocol.EVENT_LEASE_VARIABLE):
         if (value := variable(service, name)) is not None:
-            found[name] = timedelta(seconds=number(value) or 0)
+            found[name] = length(value)
     return found
 
 
@@ -90,15 +95,14 @@ def job_retries(job: Resource) -> protocol.Retries:
     """Read a job's retry settings, Cloud Scheduler's defaults where it sets none."""
     default = protocol.Retries()
 
-    def length(name: str, otherwise: timedelta) -> timedelta:
-        found = duration(job.get(f"retryConfig.{name}", ""))
-        return otherwise if found is None else found
+    def given(name: str, otherwise: timedelta) -> timedelta:
+        return duration(job.get(f"retryConfig.{name}", "")) or otherwise
 
     return protocol.Retries(
         count=int(job.get("retryConfig.retryCount", default.count)),
-        duration=length("maxRetryDuration", default.duration),
-        min_backoff=length("minBackoffDuration", default.min_backoff),
-        max_backoff=length("maxBackoffDuration", default.max_backoff),
+        duration=given("maxRetryDuration", default.duration),
+        min_backoff=given("minBackoffDuration", default.min_backoff),
+        max_backoff=given("maxBackoffDuration", default.max_backoff),
         doublings=int(job.get("retryConfig.maxDoublings", default.doublings)),
     )
 

@@ -207,7 +207,15 @@ def test_lease_of_events_is_compared_too(pack: Pack) -> None:
 
 @pytest.mark.parametrize(
     ("lease", "passes"),
-    [("300", True), ("299", False), ("0", False), ("-1", False), ("6m", False), ("nan", False)],
+    [
+        ("300", True),
+        ("299", False),
+        ("0", False),
+        ("-1", False),
+        ("6m", False),
+        ("nan", False),
+        ("1e300", False),
+    ],
 )
 def test_lease_at_its_border(pack: Pack, lease: str, passes: bool) -> None:
     changed = once_service("ONCE_LEASE_SECONDS").set("template.containers.0.envs.0.value", lease)

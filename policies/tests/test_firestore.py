@@ -129,6 +129,7 @@ class TestNarrowRoles:
             ("resource.name=='projects/acme/databases/runs'", True),
             ('resource.name == "projects/acme"', False),
             ('resource.type == "firestore.googleapis.com/Database"', False),
+            ('resource.name == "projects/acme/databases/runs" || true', False),
             ("true", False),
         ],
     )

@@ -44,6 +44,7 @@ def test_unix_cron_is_accepted(pack: Pack, schedule: str) -> None:
         "0 0 2 * * *",
         "60 * * * *",
         "0 24 * * *",
+        "0 0 32 * *",
         "0 0 0 * *",
         "0 0 * 13 *",
         "0 0 * * 8",
@@ -296,6 +297,7 @@ class TestRetryAfterLease:
             ({"retryCount": 5, "minBackoffDuration": "72s", "maxDoublings": 0}, True),
             ({"retryCount": 5, "minBackoffDuration": "20s"}, True),  # 20 + 40 + ... + 320 s
             ({"retryCount": 5, "minBackoffDuration": "1s", "maxBackoffDuration": "1s"}, False),
+            ({"retryCount": 5, "minBackoffDuration": "0s"}, False),
         ],
     )
     def test_window_or_count(self, pack: Pack, retries: dict[str, object], passes: bool) -> None:

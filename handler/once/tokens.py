@@ -1,12 +1,13 @@
 """The same protocol for a plain function or an HTTP endpoint that is given a token."""
 
+import inspect
 import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from once import logs
 from once.answer import Answer, Outcome
@@ -14,6 +15,7 @@ from once.identity.token import TokenDelivery
 from once.protocol import Claim, Guard
 from once.service import answered
 from once.settings import load
+from once.stopping import told_to_stop
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Once:
 
 def once_per_token(
     token: str,
-    function: Callable[[Call], object],
+    function: Callable[[Call], object] | Callable[[], object],
     *,
     name: str | None = None,
     guard: Guard | None = None,
@@ -85,8 +87,8 @@ def once_per_token(
         The idempotency token that came with the request, such as the one that a starter put beside
         the argument of a workflow.
     function
-        The work. What it returns (small and JSON) is recorded; `Fatal` ends it for good; any other
-        exception lets the next call try again.
+        The work; it is given the call if it takes an argument. What it returns (small and JSON) is
+        recorded; `Fatal` ends it for good; any other exception lets the next call try again.
     name
         What the function is called in the key, so that two functions may be given the same token;
         default: its module and qualified name.
@@ -113,6 +115,7 @@ def once_per_token(
         raise ValueError(f"an idempotency token is a text that is not empty, not {token!r}")
     begun = time.monotonic()
     delivery = TokenDelivery(name or _name(function), token)
+    work_with = _with_call(function)
 
     def work(claim: Claim) -> object:
         call = Call(
@@ -120,14 +123,25 @@ def once_per_token(
         )
         labels = {"job": delivery.name, "run_id": call.run_id, "attempt_id": call.attempt_id}
         with logs.labels(**labels):
-            return function(call)
+            return work_with(call)
 
     report = (guard or _default_guard()).run(delivery, work)
     answer = answered(delivery, report, begun)
     return Once(report.outcome, report.result, report.cause, answer)
 
 
-def _name(function: Callable[[Call], object]) -> str:
+def _with_call(
+    function: Callable[[Call], object] | Callable[[], object],
+) -> Callable[[Call], object]:
+    """Let a plain function without parameters do too."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return lambda call: cast(Callable[[], object], function)()
+    return cast(Callable[[Call], object], function)
+
+
+def _name(function: Callable[..., object]) -> str:
     name = getattr(function, "__qualname__", "<lambda>")
     if "<lambda>" in name:
         raise ValueError("a function without a name of its own needs one: once_per_token(name=...)")
@@ -144,5 +158,5 @@ def _default_guard() -> Guard:
     with _making:
         if _guard is None:
             settings = load(os.environ)
-            _guard = Guard(settings.store, settings.durations)
+            _guard = Guard(settings.store, settings.durations, stopping=told_to_stop)
         return _guard

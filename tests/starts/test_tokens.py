@@ -64,6 +64,16 @@ def test_function_runs_once_per_token(backend: Backend, guard: Guard) -> None:
     assert (record["function"], record["token"]) == ("work", "a")
 
 
+def test_plain_function_needs_no_parameter(guard: Guard) -> None:
+    ran = []
+
+    def plain() -> None:
+        ran.append("plain")
+
+    outcomes = [once_per_token("t-plain", plain, guard=guard).outcome for _ in range(2)]
+    assert (outcomes, ran) == (["completed", "duplicate"], ["plain"])
+
+
 def test_two_functions_may_be_given_the_same_token(guard: Guard) -> None:
     def one(call: Call) -> None: ...
 

@@ -246,6 +246,12 @@ class Engine:
         made.configure({**PROVIDER, "projectNumber": PROJECT_NUMBER, **(config or {})})
         return made
 
+    def everything(self, config: dict[str, Any] | None = None) -> Stack:
+        """Return a stack that uses every key of the configuration (everything.yaml)."""
+        self.find("gcp:pubsub/topic:Topic", f"projects/{PROJECT}/topics/a-topic")
+        file = Path(__file__).with_name("everything.yaml")
+        return self.example("everything", {**yaml.safe_load(file.read_text()), **(config or {})})
+
     def calls(self) -> list[dict[str, Any]]:
         """Return every call to the stand-ins: ``method``, ``type``, ``name``, ``inputs``, ..."""
         file = self._cloud / "calls.jsonl"
@@ -265,6 +271,14 @@ class Engine:
         file = self._cloud / "gcp.json"
         left = [one for one in json.loads(file.read_text()) if one["id"] != id_]
         file.write_text(json.dumps(left))
+
+    def find(self, type_: str, id_: str) -> None:
+        """Let something exist that no stack has made."""
+        file = self._cloud / "gcp.json"
+        there = json.loads(file.read_text()) if file.exists() else []
+        file.write_text(
+            json.dumps([*there, {"type": type_, "id": id_, "inputs": {}, "outputs": {}}])
+        )
 
     def _switch_on(self, apis: tuple[str, ...]) -> None:
         project = {"number": PROJECT_NUMBER, "apis": apis}

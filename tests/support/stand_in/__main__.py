@@ -113,7 +113,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
                     id="", properties=_struct(self._previewed(request.type, values))
                 )
             if request.type.startswith("gcp:"):
-                gcp.refusal(kind, request.type, values, self.cloud)
+                gcp.refusal(kind, values, self.cloud)
             outputs = self._outputs(request.type, values)
             id_ = kind.id.format(**{"type": request.type, "name": request.name, **outputs})
             if not kind.idempotent and self.cloud.find(request.type, id_):
@@ -141,7 +141,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             if self.cloud.find(request.type, request.id) is None:
                 raise RefusedError(f"Error 404: {request.id} was not found")
             if request.type.startswith("gcp:"):
-                gcp.refusal(self._kind(request.type), request.type, values, self.cloud)
+                gcp.refusal(self._kind(request.type), values, self.cloud)
             outputs = {**computed, **self._outputs(request.type, values)}
             self.cloud.put(Thing(request.type, request.id, inputs, outputs))
             return provider_pb2.UpdateResponse(properties=_struct(outputs))

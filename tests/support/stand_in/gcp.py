@@ -309,10 +309,6 @@ def _check_subscription(values: Values) -> Problems:
         yield "expirationPolicy.ttl", f"{expiry!r} is neither empty nor a duration"
 
 
-def _topic_of(values: Values) -> str:
-    return str(values["topic"]).rpartition("/")[2]
-
-
 def _check_repository(values: Values) -> Problems:
     yield from _pattern(values, "repositoryId", r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
     yield from _labels(values)
@@ -332,6 +328,7 @@ _SERVICE = (
     "projects/{project}/locations/{location}/services/{name}",
 )
 _ACCOUNT = "gcp:serviceaccount/account:Account"
+_IDENTITY = "gcp:projects/serviceIdentity:ServiceIdentity"
 _TOPIC = ("gcp:pubsub/topic:Topic", "projects/{project}/topics/{topic}")
 _RUN, _PUBSUB = "run.googleapis.com", "pubsub.googleapis.com"
 
@@ -474,6 +471,11 @@ GENERIC = Kind(
     id="projects/{project}/{type}/{name}", fixed=("name", "location", "region", "project")
 )
 
+
+def _storage_agent(cloud: Cloud) -> str:
+    return f"service-{cloud.project_number}@gs-project-accounts.iam.gserviceaccount.com"
+
+
 FUNCTIONS: dict[str, Callable[[Values, Values, Cloud], Values]] = {
     "gcp:organizations/getClientConfig:getClientConfig": lambda args, config, cloud: {
         "accessToken": "a-token",
@@ -485,46 +487,40 @@ FUNCTIONS: dict[str, Callable[[Values, Values, Cloud], Values]] = {
     },
     "gcp:storage/getProjectServiceAccount:getProjectServiceAccount": (
         lambda args, config, cloud: {
-            "id": f"service-{cloud.project_number}@gs-project-accounts.iam.gserviceaccount.com",
-            "emailAddress": (
-                f"service-{cloud.project_number}@gs-project-accounts.iam.gserviceaccount.com"
-            ),
-            "member": (
-                f"serviceAccount:service-{cloud.project_number}"
-                "@gs-project-accounts.iam.gserviceaccount.com"
-            ),
-            "project": args.get("project", config.get("project", "")),
+            "emailAddress": _storage_agent(cloud),
+            "id": _storage_agent(cloud),
+            "member": f"serviceAccount:{_storage_agent(cloud)}",
+            "project": args.get("project") or config.get("project", ""),
+            "userProject": args.get("userProject"),
         }
-    ),
-    "gcp:organizations/getClientOpenIdUserInfo:getClientOpenIdUserInfo": (
-        lambda args, config, cloud: {"email": "deployer@example.com", "id": "user-info"}
     ),
 }
 """What the provider answers to a program that asks. ``getProject`` is missing on purpose: it calls
 Cloud Billing, which a deployer need not be allowed to."""
 
 
-def refusal(kind: Kind, token: str, values: Values, cloud: Cloud) -> None:
+def refusal(kind: Kind, values: Values, cloud: Cloud) -> None:
     """Raise what the API would answer to a create or update that comes too early."""
     if kind.api and not cloud.api_enabled(kind.api):
         raise RefusedError(
             f"Error 403: {kind.api} has not been used in project {values.get('project')} before "
             "or it is disabled. SERVICE_DISABLED"
         )
-    if token == _SUBSCRIPTION:
-        values = {**values, "topic": _topic_of(values)}
     for parent, format_ in kind.parents:
         id_ = format_.format(**values)
-        if cloud.find(parent, id_) is None:
+        if "/topics/projects/" in id_:  # the topic's full name was given
+            id_ = id_[id_.rindex("projects/") :]
+        own = id_.startswith(f"projects/{values['project']}/")
+        if own and cloud.find(parent, id_) is None:
             raise RefusedError(f"Error 404: {id_} was not found")
     for path in kind.accounts:
-        email = str(_at(values, path) or "").removeprefix("serviceAccount:")
+        email = str(_at(values, path) or "").rpartition("/")[2].removeprefix("serviceAccount:")
         own = email.endswith(f"@{values.get('project')}.iam.gserviceaccount.com")
-        if own and not cloud.exists(_ACCOUNT, email=email):
+        agent = f"service-{cloud.project_number}@gcp-sa-" in email
+        if (own and not cloud.exists(_ACCOUNT, email=email)) or (
+            agent and not cloud.exists(_IDENTITY, email=email)
+        ):
             raise RefusedError(f"Error 400: Service account {email} does not exist")
-
-
-_SUBSCRIPTION = "gcp:pubsub/subscription:Subscription"
 
 
 def _at(values: Any, path: str) -> Any:

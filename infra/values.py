@@ -140,6 +140,16 @@ def cpu(value: object) -> str:
     raise ValueError(f"is no number of CPUs: 0.08 to 0.99, or {', '.join(_CPUS)}")
 
 
+def least_memory(cpus: str) -> str:
+    """Return the least memory for so many CPUs: 4 need 2 GiB, more need 4."""
+    return "2Gi" if cpus == "4" else "4Gi" if cpus in ("6", "8") else "128Mi"
+
+
+def mebibytes(amount: str) -> int:
+    """Return an amount of memory in MiB."""
+    return int(amount[:-2]) * (1024 if amount.endswith("Gi") else 1)
+
+
 def role(value: object) -> str:
     """Check for a role that is not a basic one."""
     found = _role(value)

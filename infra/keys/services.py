@@ -116,6 +116,13 @@ class ServiceReader:
                 "is more than a share of one CPU may serve: cpu of at least 1, or concurrency 1",
                 service.concurrency,
             )
+        least = values.least_memory(service.cpu)
+        if values.mebibytes(service.memory) < values.mebibytes(least):
+            self.problems.add(
+                section.at("memory"),
+                f"is less than Cloud Run takes with cpu {service.cpu}: {least} at least",
+                service.memory,
+            )
         section.finish()
         return service
 

@@ -285,6 +285,7 @@ def test_header_value_that_is_no_text_is_refused() -> None:
     [
         ({"name": "x" * 25}, 'name: "xxxxxxxxxxxxxxxxxxxxxxxxx" takes 4 to 20'),
         ({"name": "Upper"}, "takes 4 to 20 of a-z"),
+        ({"events": [{"name": "orders-dead", "pubsub": {}}]}, "does not end in -dead"),
         ({"environment": "production"}, 'environment: "production" is not known; it is one of dev'),
         ({"projectNumber": "my-project"}, "is no project number"),
         ({"projectNumber": 123456789012}, 'write it in quotes, "123456789012"'),
@@ -307,6 +308,9 @@ def test_header_value_that_is_no_text_is_refused() -> None:
         ({"services": {"handler": {"cpu": 3}}}, "is no number of CPUs"),
         ({"services": {"handler": {"cpu": "0.5"}}}, "is more than a share of one CPU may serve"),
         ({"services": {"handler": {"memory": "1GB"}}}, "write 512Mi or 2Gi"),
+        ({"services": {"handler": {"cpu": 4}}}, "with cpu 4: 2Gi at least"),
+        ({"services": {"handler": {"cpu": 8, "memory": "3Gi"}}}, "with cpu 8: 4Gi at least"),
+        ({"services": {"handler": {"memory": "64Mi"}}}, "with cpu 1: 128Mi at least"),
         ({"services": {"handler": {"minInstances": 11}}}, "is more than maxInstances"),
         ({"services": {"handler": {"env": {"ONCE_STORE": "x"}}}}, "is set by the program"),
         ({"services": {"handler": {"env": {"THREADS": "9"}}}}, "is set by the program"),

@@ -13,7 +13,7 @@ from infra.apis import Apis
 from infra.database import Database
 from infra.events import EventSources, handler_setting
 from infra.image import Image
-from infra.model import PROXY, SCHEDULER, Job, StackConfig
+from infra.model import PROXY, SCHEDULER, Job, PubSubSource, StackConfig
 from infra.reading import written
 from infra.scheduler import Scheduler
 from infra.service import RunService, as_json
@@ -36,15 +36,16 @@ def build(config: StackConfig) -> None:
     before = [*apis, *database.ready]
     image = config.image or Image(config, apis).digest
     services = {
-        name: RunService(config, settings, image, _told(config, name), before)
-        for name, settings in config.services.items()
-        if name != PROXY
-    }
-    if config.starts:
-        told = {contract.STARTS: as_json(starts.as_setting(config.starts))}
-        services[PROXY] = RunService(
-            config, config.services[PROXY], image, told, before, config.starts.values()
+        name: RunService(
+            config,
+            settings,
+            image,
+            _told(config, name),
+            before,
+            may_start=config.starts.values() if name == PROXY else (),
         )
+        for name, settings in config.services.items()
+    }
     if config.examples:
         ExampleWorkflow(config, services[example.BOOKING], apis)
     Scheduler(config, services, apis)
@@ -57,13 +58,15 @@ def build(config: StackConfig) -> None:
 
 
 def _told(config: StackConfig, service: str) -> Mapping[str, str]:
-    """Return the variables that a service needs for its events, if it has any."""
-    rules = handler_setting(config, service)
-    if not rules:
+    """Return the variables of a service that say what it starts, or which events it takes."""
+    if service == PROXY:
+        return {contract.STARTS: as_json(starts.as_setting(config.starts))}
+    events = handler_setting(config, service)
+    if not events:
         return {}
     lease = config.services[service].timing.lease
     return {
-        contract.EVENTS: as_json(rules),
+        contract.EVENTS: as_json(events),
         contract.EVENT_LEASE_SECONDS: str(int(lease.total_seconds())),
     }
 
@@ -111,6 +114,16 @@ def _outputs(
         "schedulerAccount": config.account_email(SCHEDULER),
         "database": f"projects/{config.project}/databases/{config.database.name}",
         "jobs": {job.name: _job_outputs(config, job) for job in config.jobs},
+        **({"events": _event_outputs(config)} if config.events else {}),
+    }
+
+
+def _event_outputs(config: StackConfig) -> Mapping[str, object]:
+    """Say where to publish to, and where to look for what was given up."""
+    return {
+        event.name: {"topic": config.topic(event), "deadLetters": config.dead_letter_topic(event)}
+        for event in config.events
+        if isinstance(event.source, PubSubSource)
     }
 
 

@@ -11,7 +11,7 @@ from itertools import permutations
 
 import pytest
 from once.answer import Outcome
-from once.protocol import Claim, Durations, Guard, Unsettled
+from once.protocol import Claim, Durations, Guard, Report, Unsettled
 
 from tests.support.deliveries import Delivery
 from tests.support.faults import eventually
@@ -56,15 +56,14 @@ def _expect_that_only_the_store_counts(lab: Lab, holder: timedelta, other: timed
 
     Worker(lab, holder).guard.run(delivery.identity(), crash)
     worker = Worker(lab, other)
-    reports = [worker.guard.run(delivery.identity(), claims.append)]
-    assert reports[0].outcome is Outcome.IN_PROGRESS
-    eventually(
-        lambda: (
-            reports.append(worker.guard.run(delivery.identity(), claims.append)) is None
-            and reports[-1].outcome is not Outcome.IN_PROGRESS
-        ),
-        "the lease is over",
-    )
+    reports: list[Report] = []
+
+    def over() -> bool:
+        reports.append(worker.guard.run(delivery.identity(), claims.append))
+        return reports[-1].outcome is not Outcome.IN_PROGRESS
+
+    assert not over()
+    eventually(over, "the lease is over")
 
     assert reports[-1].outcome is Outcome.COMPLETED
     first, second = claims

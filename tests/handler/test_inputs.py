@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_any_job_name_runs_once_and_is_answered_in_json(
 
 @pytest.mark.parametrize("name", ["project", "region"])
 def test_any_text_in_project_or_region_runs_once(name: str, handler: Handler) -> None:
-    delivery = Delivery("count", **{name: 'a/b%"日本'})
+    delivery = replace(Delivery("count"), **{name: 'a/b%"日本'})  # type: ignore[arg-type]
     headers = {each: value.encode() for each, value in delivery.headers.items()}
 
     assert handler.request("POST", headers).outcome == "completed"

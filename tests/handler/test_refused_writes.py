@@ -29,7 +29,7 @@ def record(status: str = "in_progress", **fields: Any) -> dict[str, Any]:
     }
 
 
-LIVE = {"lease_seconds": 600}
+LIVE: dict[str, Any] = {"lease_seconds": 600}
 
 
 @pytest.fixture

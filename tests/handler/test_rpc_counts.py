@@ -19,7 +19,7 @@ from tests.support.deliveries import Delivery, now_text
 DURATIONS = Durations(lease=timedelta(minutes=6), retention=timedelta(days=7))
 
 
-class Counting(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):  # type: ignore[misc,type-arg]
+class Counting(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):  # type: ignore[type-arg]
     """Counts calls by the last part of their method."""
 
     def __init__(self) -> None:

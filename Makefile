@@ -16,11 +16,12 @@ test: .venv/ready policies/.venv/ready  ## every test, with the emulator and the
 	@$(BIN)/python -m pytest $(ARGS)
 	@cd policies && .venv/bin/python -m pytest
 
-lint: .venv/ready policies/.venv/ready  ## ruff and mypy
+lint: .venv/ready policies/.venv/ready  ## ruff, mypy and actionlint
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@cd policies && ../$(BIN)/mypy --python-executable .venv/bin/python
+	@$(BIN)/python -m tools.actionlint
 
 format: .venv/ready  ## rewrite the code in the project's format
 	@$(BIN)/ruff check --fix .

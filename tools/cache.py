@@ -45,7 +45,7 @@ def cached(name: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def go_build(package: str, version: str, binary: Path) -> Path:
+def go_build(package: str, version: str, binary: Path, linked: str = "") -> Path:
     """Build a command from its Go module.
 
     ``go install package@version`` refuses modules with replace directives, so the build runs in a
@@ -59,6 +59,8 @@ def go_build(package: str, version: str, binary: Path) -> Path:
         Version of its module, without the ``v``.
     binary
         Where to put the executable.
+    linked
+        More flags for the linker.
 
     Returns
     -------
@@ -78,7 +80,7 @@ def go_build(package: str, version: str, binary: Path) -> Path:
     (module / "go.mod").write_text("module tool\n\ngo 1.26\n")
     for command in (
         ["go", "get", "-tool", f"{package}@v{version}"],
-        ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", str(binary), package],
+        ["go", "build", "-trimpath", f"-ldflags=-s -w {linked}", "-o", str(binary), package],
     ):
         run = subprocess.run(command, cwd=module, capture_output=True, text=True)
         if run.returncode:

@@ -95,7 +95,8 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         code = process.wait()
         if code == ERROR_SHOWN:
             return language_pb2.RunResponse(bail=True)
-        return language_pb2.RunResponse(error=f"Program exited with non-zero exit code: {code}" if code else "")
+        error = f"Program exited with non-zero exit code: {code}" if code else ""
+        return language_pb2.RunResponse(error=error)
 
     def RunPlugin(self, request: Any, context: Any) -> Iterator[Any]:
         """Run a policy pack and pass on what it prints; its first line is its port."""

@@ -66,7 +66,12 @@ def _install(folder: Path) -> None:
 def _build(folder: Path) -> None:
     print(f"building Pulumi {VERSION} from its Go module (once, some minutes) ...", file=sys.stderr)
     folder.mkdir(parents=True)
-    module = go_build("github.com/pulumi/pulumi/pkg/v3/cmd/pulumi", VERSION, folder / "pulumi")
+    module = go_build(
+        "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+        VERSION,
+        folder / "pulumi",
+        linked=f"-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v{VERSION}",
+    )
     sdk = subprocess.run(
         ["go", "list", "-m", "-f", "{{.Dir}}", "github.com/pulumi/pulumi/sdk/v3"],  # noqa: S607
         cwd=module,

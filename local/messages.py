@@ -14,19 +14,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle, islice
-from pathlib import Path
 from typing import Any
 
 from local.handler import HandlerError
 from local.ledger import Injection, Injections
 from local.plan import WORDS, Fault
-from local.player import KILLED, LOST, SIMULTANEOUS, Played, Site, Stopped
+from local.player import HOPELESS, KILLED, LOST, SIMULTANEOUS, Played, Site, Stopped, killed
 from local.pubsub import PubSub, Subscription
 from local.scheduler import Answer, post
-from local.stack import Push
-
-SAMPLES = Path(__file__).parent / "samples"
-"""What is published for an event: the file called like it, or else an empty object."""
+from local.stack import SAMPLES, Push
 
 FAULTS = (Fault.NONE, Fault.DUPLICATE, Fault.LOST_ANSWER, Fault.RAISE, Fault.KILL)
 """What goes wrong with messages, one after the other."""
@@ -200,8 +196,7 @@ class Messages:
                 answer = post(site.doomed.address(), push.path, headers, body, seconds)
                 if answer.status is None and site.doomed.died():
                     script.pending, answer = False, KILLED
-                    lease = site.scale.lease_seconds
-                    self._say(script.message.title, f"SIGKILL; its lease of {lease} s lives on")
+                    self._say(script.message.title, killed(site))
             script.answers.append(answer)
             return answer
         script.pending = False
@@ -213,7 +208,7 @@ class Messages:
             answer = send(number)
         if fault is Fault.LOST_ANSWER and first and answer.accepted:
             script.answers[-1] = answer = LOST
-        if answer.accepted:
+        if answer.accepted or answer.status in HOPELESS:
             script.done.set()
         return answer
 

@@ -51,7 +51,7 @@ DEFAULT_SHARES: Mapping[Fault, float] = {
     Fault.RAISE: 0.15,
     Fault.SLOW: 0.05,
     Fault.KILL: 0.1,
-    Fault.KILL_AFTER: 0.05,
+    Fault.KILL_AFTER: 0.1,
     Fault.STALL: 0.05,
 }
 

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -18,8 +19,8 @@ from local.starts import function_of
 SIMULTANEOUS = 3
 """How many deliveries of one run arrive at once where duplicates are played."""
 
-_HOPELESS = (400, 404, 405)
-"""Cloud Scheduler would repeat these too; here they end a run, since nothing would change."""
+HOPELESS = (400, 404, 405)
+"""These would be repeated too; here they end a run, since nothing would change."""
 
 _STALL_MARGIN_SECONDS = 1.0
 """What a successor gets to finish before the stalled attempt goes on."""
@@ -150,31 +151,35 @@ class Player:
     def _stream(self, run: PlannedRun, site: Site, number: int, answers: list[Answer]) -> None:
         """Deliver until Cloud Scheduler would stop."""
         chance = random.Random(f"{run.seed}/{number}")
-        first = time.monotonic()
         waits = retry_waits(run.job.retry)
-        doomed = run.fault in (Fault.KILL, Fault.KILL_AFTER)
         # Somebody who forces a run may do so twice.
         repeat = run.forced or run.fault is Fault.LOST_ANSWER
-        while True:
-            if doomed:
-                answer = self._deliver_to_doomed(run, site, chance)
-                doomed = answer is not KILLED
-            else:
-                instance = site.instances[number % len(site.instances)]
-                answer = self._deliver(run, instance, site.scale, chance)
-            ended = answer.accepted and not repeat
-            if answer.accepted and repeat:
-                repeat = False
-                answer = LOST if run.fault is Fault.LOST_ANSWER else answer
-            answers.append(answer)
-            if ended or answer.status in _HOPELESS:
-                return
-            number += 1
-            wait, retry = next(waits)
-            self._sleep(site.scale.seconds(wait))
-            since_first = timedelta(seconds=(time.monotonic() - first) * site.scale.factor)
-            if not may_retry(run.job.retry, retry, since_first):
-                return
+        with ExitStack() as doom:
+            doomed = run.fault in (Fault.KILL, Fault.KILL_AFTER)
+            if doomed:  # one run at a time, since what dies takes all that it does along
+                doom.enter_context(site.doom)
+                site.doomed.address()
+            first = time.monotonic()
+            while True:
+                usual = site.instances[number % len(site.instances)]
+                answer = self._deliver(run, site.doomed if doomed else usual, site.scale, chance)
+                if doomed and answer.status is None and site.doomed.died():
+                    doomed, answer = False, KILLED
+                    doom.close()
+                    self._say(run.title, killed(site))
+                ended = answer.accepted and not repeat
+                if answer.accepted and repeat:
+                    repeat = False
+                    answer = LOST if run.fault is Fault.LOST_ANSWER else answer
+                answers.append(answer)
+                if ended or answer.status in HOPELESS:
+                    return
+                number += 1
+                wait, retry = next(waits)
+                self._sleep(site.scale.seconds(wait))
+                since_first = timedelta(seconds=(time.monotonic() - first) * site.scale.factor)
+                if not may_retry(run.job.retry, retry, since_first):
+                    return
 
     def _deliver(
         self, run: PlannedRun, instance: Instance, scale: Scale, chance: random.Random
@@ -190,16 +195,6 @@ class Player:
             raise Stopped
         return answer
 
-    def _deliver_to_doomed(self, run: PlannedRun, site: Site, chance: random.Random) -> Answer:
-        """Deliver to the container that will die of it; one run at a time, it takes all along."""
-        with site.doom:
-            answer = self._deliver(run, site.doomed, site.scale, chance)
-            if answer.status is not None or not site.doomed.died():
-                return answer
-        lease = site.scale.lease_seconds
-        self._say(run.title, f"SIGKILL: its container is gone, its lease of {lease} s is not")
-        return KILLED
-
     def _await_late_end(self, run: PlannedRun, scale: Scale) -> None:
         """Wait for the stalled attempt, whose caller is long gone."""
         until = time.monotonic() + _stall_seconds(run, scale)
@@ -214,6 +209,11 @@ class Player:
     def _sleep(self, seconds: float) -> None:
         if self._stop.wait(seconds):
             raise Stopped
+
+
+def killed(site: Site) -> str:
+    """Say what a SIGKILL leaves behind."""
+    return f"SIGKILL: its container is gone, its lease of {site.scale.lease_seconds} s is not"
 
 
 def _injection(run: PlannedRun, scale: Scale) -> Injection | None:

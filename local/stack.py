@@ -17,6 +17,9 @@ from infra.stackfile import read_stack
 from infra.timing import Retry
 from local.evaluate import Resource, evaluate
 
+SAMPLES = Path(__file__).parent / "samples"
+"""What is published for an event: the file called like it, or else an empty object."""
+
 _SERVICE = "gcp:cloudrunv2/service:Service"
 _INVOKER = "gcp:cloudrunv2/serviceIamMember:ServiceIamMember"
 _JOB = "gcp:cloudscheduler/job:Job"
@@ -135,7 +138,8 @@ class Stack:
 def load(root: Path, name: str) -> Stack:
     """Evaluate the program of the project in the folder `root` for the stack `name`.
 
-    A stack that starts no Google API is played with the worked example, which does.
+    A stack that starts no Google API is played with the worked example, which does; one without
+    events with those that there are samples of.
 
     Raises
     ------
@@ -147,12 +151,24 @@ def load(root: Path, name: str) -> Stack:
         If its resources do not fit together.
     """
     config = read_stack(root, name)
+    changes: dict[str, object] = {}
     notes = list(config.warnings)
     if not config.starts:
-        config = read_stack(root, name, {"examples": True})
+        changes["examples"] = True
         notes.append("no job of this stack starts a Google API, so that of examples/ is played too")
+    if not config.events and (events := _sample_events(root / "handler" / "events.py")):
+        changes["events"] = events
+        notes.append("this stack has no events, so those of local/samples/ are played too")
+    config = read_stack(root, name, changes)
     resources = evaluate(lambda: build(config), project=config.name, stack=name)
     return read(resources, name, notes)
+
+
+def _sample_events(handlers: Path) -> list[dict[str, object]]:
+    """Return an event for each sample whose handler is still among the user's own."""
+    code = handlers.read_text() if handlers.exists() else ""
+    names = [sample.stem for sample in sorted(SAMPLES.glob("*.json"))]
+    return [{"name": name, "pubsub": {}} for name in names if f'subscription="{name}"' in code]
 
 
 def read(resources: Sequence[Resource], name: str, notes: Sequence[str] = ()) -> Stack:

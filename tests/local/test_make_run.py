@@ -15,7 +15,9 @@ import yaml
 from local.plan import DEFAULT_SHARES, WORDS, Fault
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTHING_GOES_WRONG = [f"--{fault}=0" for fault in DEFAULT_SHARES]
+NOTHING_GOES_WRONG = ["--messages=0", *(f"--{fault}=0" for fault in DEFAULT_SHARES)]
+SLOWLY = "--speed=20"
+"""A minute in three seconds: two of these run at once, beside whatever else there is."""
 
 
 def start(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
@@ -65,7 +67,7 @@ def both_stores(
 ) -> dict[str, tuple[int, str, str]]:
     """Two at once, which must not get in each other's way."""
     running = {
-        store: start(ROOT, f"--store={store}", "--slots=3", FIRESTORE_EMULATOR_HOST=firestore_host)
+        store: start(ROOT, f"--store={store}", SLOWLY, FIRESTORE_EMULATOR_HOST=firestore_host)
         for store in ("sqlite", "firestore")
     }
     results = {}
@@ -115,7 +117,7 @@ def test_start_job_starts_one_operation_for_each_run(fork: Path) -> None:
     shares = dict.fromkeys(DEFAULT_SHARES, 0.0)
     shares |= {Fault.RAISE: 0.25, Fault.KILL_AFTER: 0.25, Fault.LOST_ANSWER: 0.25}
     code, out, err = run(
-        fork, "--slots=4", *(f"--{fault}={share}" for fault, share in shares.items())
+        fork, "--messages=0", *(f"--{fault}={share}" for fault, share in shares.items())
     )
     assert code == 0, out + err
     found = rows(out, "export")
@@ -123,11 +125,7 @@ def test_start_job_starts_one_operation_for_each_run(fork: Path) -> None:
     assert all(row.startswith("✓") and row.split()[-1] == "1" for row in found), "one effect each"
 
 
-ORDERS = {"name": "orders", "pubsub": {}}
-
-
 def test_messages_take_effect_once(fork: Path) -> None:
-    add(fork, "events", **ORDERS)
     code, out, err = run(fork, "--slots=0", "--forced=0")
     assert code == 0, out + err
     found = rows(out, "orders")
@@ -137,9 +135,16 @@ def test_messages_take_effect_once(fork: Path) -> None:
         assert trouble in out
 
 
+def test_event_without_a_function_is_named(fork: Path) -> None:
+    add(fork, "events", name="refunds", pubsub={})
+    code, out, err = run(fork, "--slots=0", "--forced=0", "--messages=1")
+    assert code == 1, out + err
+    assert "nothing handles" in out
+    assert "what Pulumi.<stack>.yaml says of refunds" in out
+
+
 def test_without_the_emulator_of_messages_the_jobs_are_played(fork: Path) -> None:
-    add(fork, "events", **ORDERS)
-    process = start(fork, "--slots=1", *NOTHING_GOES_WRONG, PATH="/nowhere")
+    process = start(fork, "--slots=1", *NOTHING_GOES_WRONG, "--messages=1", PATH="/nowhere")
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, out + err
     assert "messages are not played: needs Java and the pubsub-emulator" in out

@@ -32,7 +32,7 @@ JOBS = [job("often", "*/5 * * * *"), job("monthly", "30 6 1 * *"), job("leap", "
 
 
 def planned(now: datetime = NOW, seed: int = 1) -> list[PlannedRun]:
-    return plan(JOBS, slots=6, forced=1, shares=DEFAULT_SHARES, seed=seed, now=now)
+    return plan(JOBS, slots=4, forced=1, shares=DEFAULT_SHARES, seed=seed, now=now)
 
 
 def faults(runs: list[PlannedRun]) -> dict[str, Fault]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 
 from infra.cron import Schedule
 from local.stack import Job
@@ -113,12 +114,12 @@ def plan(
         for index, slot in enumerate(last_slots(job.schedule, slots, now)):
             fault = faults[number * slots + index]
             runs.append(PlannedRun(job, slot, fault, False, f"{seed}/{job.name}/{index}"))
-    runs.sort(key=lambda run: run.slot)
-    for job in jobs:
-        times = job.schedule.after(now + FORCED_AHEAD)
-        for index, slot in zip(range(forced), times, strict=False):
-            slot = slot.astimezone(UTC)
-            runs.append(PlannedRun(job, slot, Fault.NONE, True, f"{seed}/{job.name}/f{index}"))
+        coming = islice(job.schedule.after(now + FORCED_AHEAD), forced)
+        for index, slot in enumerate(coming, slots):
+            run = PlannedRun(
+                job, slot.astimezone(UTC), Fault.NONE, True, f"{seed}/{job.name}/{index}"
+            )
+            runs.append(run)
     return runs
 
 

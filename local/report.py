@@ -14,7 +14,8 @@ from local.verdict import State, Verdict
 
 _COLOURS = {State.ONCE: "32", State.REPEATED: "33", State.WRONG: "31"}
 _MARKS = {State.ONCE: "✓", State.REPEATED: "!", State.WRONG: "✗"}
-_HEAD = ("run", "what goes wrong", "deliveries", "answers", "attempts", "effects")
+
+HEAD = ("run", "what goes wrong", "deliveries", "answers", "attempts", "effects")
 _NUMBERS = (2, 4, 5)
 
 
@@ -68,7 +69,7 @@ class Screen:
             )
             for played, verdict in rows
         ]
-        widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
+        widths = [max(map(len, column)) for column in zip(HEAD, *cells, strict=True)]
 
         def row(values: Sequence[str]) -> str:
             return "  ".join(
@@ -77,8 +78,8 @@ class Screen:
             )
 
         self.line()
-        self.line(f"  {row(_HEAD)}")
-        self.line(f"  {'-' * len(row(_HEAD))}")
+        self.line(f"  {row(HEAD)}")
+        self.line(f"  {'-' * len(row(HEAD))}")
         for values, (_, verdict) in zip(cells, rows, strict=True):
             self.line(f"{self._mark(verdict.state)} {row(values)}")
             if verdict.note:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -101,10 +102,15 @@ def test_handler_that_forgets_is_found_out(fork: Path) -> None:
     assert "BROKE THE PROMISE" in out
 
 
-def test_new_job_shows_up_without_any_other_code(fork: Path) -> None:
+def test_first_job_of_the_readme_shows_up(fork: Path) -> None:
+    steps = (ROOT / "README.md").read_text().split("## Your first job")[1]
+    code, entry = (
+        textwrap.dedent(block) for block in re.findall(r"```\w+\n(.*?)```", steps, re.S)[:2]
+    )
     with (fork / "handler" / "jobs.py").open("a") as jobs:
-        jobs.write('\n\n@job("hello")\ndef hello(run: Run) -> None:\n    LOG.info("hello")\n')
-    add(fork, "jobs", name="hello", schedule="*/5 * * * *")
+        jobs.write(f"\n\n{code}")
+    (job,) = yaml.safe_load(entry)
+    add(fork, "jobs", **job)
     code, out, err = run(fork, "--slots=1", *NOTHING_GOES_WRONG)
     assert code == 0, out + err
     found = rows(out, "hello")

@@ -104,11 +104,10 @@ def test_handler_that_forgets_is_found_out(fork: Path) -> None:
 
 def test_first_job_of_the_readme_shows_up(fork: Path) -> None:
     steps = (ROOT / "README.md").read_text().split("## Your first job")[1]
-    code, entry = (
-        textwrap.dedent(block) for block in re.findall(r"```\w+\n(.*?)```", steps, re.S)[:2]
-    )
+    blocks = re.findall(r"```\w+\n(.*?)```", steps, re.DOTALL)
+    function, entry = (textwrap.dedent(block) for block in blocks[:2])
     with (fork / "handler" / "jobs.py").open("a") as jobs:
-        jobs.write(f"\n\n{code}")
+        jobs.write(f"\n\n{function}")
     (job,) = yaml.safe_load(entry)
     add(fork, "jobs", **job)
     code, out, err = run(fork, "--slots=1", *NOTHING_GOES_WRONG)

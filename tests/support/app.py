@@ -4,28 +4,22 @@
 """
 
 import os
-from datetime import datetime, timedelta
+
+if seconds := os.environ.get("TEST_CLOCK_AHEAD_SECONDS"):  # before anything reads a clock
+    from tests.support import clock
+
+    clock.set_ahead(float(seconds))
+
 from pathlib import Path
 
-# isort: off
-from tests.support import jobs  # noqa: F401  (registers the jobs, before the service takes them)
-import main
-from main import handle
-
-# isort: on
-from once import protocol
-
+from tests.support import jobs  # noqa: F401  (registers the jobs)
 from tests.support.scripted import ScriptedSqliteStore
+
+if True:  # the service takes the jobs when it is imported
+    import main
+    from main import handle
 
 __all__ = ["handle"]
 
 if script := os.environ.get("TEST_SCRIPT"):
     main.service._guard._store = ScriptedSqliteStore(Path(os.environ["TEST_SQLITE"]), script)
-
-if seconds := os.environ.get("TEST_CLOCK_AHEAD_SECONDS"):
-    ahead = timedelta(seconds=float(seconds))
-
-    def wrong_clock() -> datetime:
-        return protocol.utc_now() + ahead
-
-    main.service._guard._wall_clock = wrong_clock

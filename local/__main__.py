@@ -15,14 +15,14 @@ from pathlib import Path
 from infra import contract
 from infra.config import ConfigError
 from infra.reading import written
-from local import starts
+from local import eventarc, road, starts
 from local.handler import HandlerError, Instance, environment
 from local.ledger import Injections, Ledger
 from local.messages import Messages, apart
-from local.messages import plan as plan_messages
 from local.plan import DEFAULT_SHARES, WORDS, plan
 from local.player import Played, Player, Site
 from local.report import Row, Screen
+from local.road import Road
 from local.scale import USUAL_SPEED, Scale, Stopwatch, scale
 from local.stack import Stack, WiringError, load
 from local.verdict import State, judge
@@ -71,14 +71,15 @@ def _play(options: argparse.Namespace, closing: ExitStack) -> int:
         seed=options.seed,
         now=datetime.now(UTC),
     )
-    if not runs and not stack.pushes:
-        raise WiringError(f"stack {stack.name} has neither a job nor a topic that can be played")
+    if not (runs or stack.pushes or stack.triggers):
+        raise WiringError(f"stack {stack.name} has neither a job nor an event to be played")
     scales = {name: scale(each.lease, speed) for name, each in stack.services.items()}
     _introduce(screen, stack, scales, options)
 
     folder = _folder()
     ledger, injections = Ledger(folder), Injections(folder)
-    messages = plan_messages(stack.pushes, options.messages, options.shares)
+    messages = road.plan(stack.pushes, options.events, options.shares)
+    events = road.plan(stack.triggers, options.events, options.shares)
     host = _bring_emulators(options.store, bool(messages), screen, closing)
     sites = _open_sites(stack, scales, folder, options.store, ledger, injections, closing)
     pool = ThreadPoolExecutor(_AT_ONCE)
@@ -86,10 +87,12 @@ def _play(options: argparse.Namespace, closing: ExitStack) -> int:
     closing.callback(_end, player, sites.values(), pool)
     starting = [pool.submit(each.address) for site in sites.values() for each in site.instances]
     plays: list[Callable[[], Played]] = [partial(player.play, run) for run in runs]
+    way = Road(sites, injections, screen.event)
+    closing.callback(way.stop)
+    plays += [partial(eventarc.play, event, way) for event in events]
     if host:
-        pubsub = Messages(host, folder.name, sites, injections, screen.event)
-        closing.callback(pubsub.stop)
-        pubsub.open(stack.pushes, closing)
+        pubsub = Messages(host, folder.name, way)
+        pubsub.open(stack.pushes, {name: each.factor for name, each in scales.items()}, closing)
         plays += [partial(pubsub.play, message) for message in messages]
     for instance in starting:
         instance.result()
@@ -235,11 +238,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="forced runs of each job (default: %(default)s)",
     )
     parser.add_argument(
-        "--messages",
+        "--events",
         metavar="N",
         type=_whole,
         default=5,
-        help="messages for each Pub/Sub subscription (default: %(default)s)",
+        help="events for each subscription and trigger (default: %(default)s)",
     )
     parser.add_argument(
         "--seed",

@@ -136,10 +136,10 @@ def environment(
     lease = str(scale.lease_seconds)
     here = {contract.LEASE_SECONDS: lease, contract.EVENT_LEASE_SECONDS: lease, **replaced}
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not name.startswith("ONCE_")},
         **service.env,
         **{name: value for name, value in here.items() if name in service.env},
-        "K_SERVICE": service.name,
+        "K_SERVICE": service.full_name,
         "WORK_DIR": str(folder),
         "PYTHONDONTWRITEBYTECODE": "1",
         FOLDER: str(folder),

@@ -104,6 +104,8 @@ class Push:
         Full names.
     service
         Logical name of the service that it pushes to.
+    deadline
+        How long an answer may take.
     """
 
     label: str
@@ -115,7 +117,30 @@ class Push:
     max_attempts: int
     min_backoff: timedelta
     max_backoff: timedelta
-    ack_deadline: timedelta
+    deadline: timedelta
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """An Eventarc trigger.
+
+    Attributes
+    ----------
+    label
+        Logical name, as in the stack's configuration.
+    attributes
+        Of the CloudEvents that it takes, `type` among them.
+    service
+        Logical name of the service that it calls.
+    deadline
+        How long an answer may take.
+    """
+
+    label: str
+    attributes: Mapping[str, str]
+    service: str
+    path: str
+    deadline: timedelta
 
 
 @dataclass(frozen=True)
@@ -132,6 +157,7 @@ class Stack:
     services: Mapping[str, Service]
     jobs: tuple[Job, ...]
     pushes: tuple[Push, ...]
+    triggers: tuple[Trigger, ...]
     notes: tuple[str, ...]
 
 
@@ -196,7 +222,7 @@ def read(resources: Sequence[Resource], name: str, notes: Sequence[str] = ()) ->
         if each.type == _INVOKER and each.inputs["role"] == "roles/run.invoker"
     }
     calls = _Calls(services, invokers, problems)
-    jobs, pushes, left_out = [], [], []
+    jobs, pushes, triggers, left_out = [], [], [], []
     for resource in resources:
         inputs = resource.inputs
         if resource.type == _JOB and inputs.get("paused"):
@@ -213,15 +239,22 @@ def read(resources: Sequence[Resource], name: str, notes: Sequence[str] = ()) ->
             if service := calls.to(who, target["pushEndpoint"], target.get("oidcToken")):
                 pushes.append(_push(resource, service))
         elif resource.type == _TRIGGER:
-            left_out.append(f"trigger {resource.name} is Eventarc's, which has no emulator")
+            called = inputs["destination"]["cloudRunService"]
+            # The trigger names the service and not its URL, which is the token's audience, too.
+            url = f"https://{called['service']}-0.{called['region']}.run.app"
+            token = {"serviceAccountEmail": inputs["serviceAccount"], "audience": url}
+            if service := calls.to(f"trigger {resource.name}", url, token):
+                triggers.append(_trigger(resource, service))
     if problems:
         raise WiringError("\n".join(problems))
-    called = {job.service for job in jobs} | {push.service for push in pushes}
+    used = {job.service for job in jobs} | {push.service for push in pushes}
+    used |= {trigger.service for trigger in triggers}
     return Stack(
         name,
-        {service.name: service for service in services if service.name in called},
+        {service.name: service for service in services if service.name in used},
         tuple(jobs),
         tuple(pushes),
+        tuple(triggers),
         (*notes, *left_out),
     )
 
@@ -332,7 +365,18 @@ def _push(resource: Resource, service: Service) -> Push:
         max_attempts=int(dead_letters.get("maxDeliveryAttempts", 5)),
         min_backoff=_duration(retry.get("minimumBackoff", "0s")),
         max_backoff=_duration(retry.get("maximumBackoff", "0s")),
-        ack_deadline=timedelta(seconds=inputs["ackDeadlineSeconds"]),
+        deadline=timedelta(seconds=inputs["ackDeadlineSeconds"]),
+    )
+
+
+def _trigger(resource: Resource, service: Service) -> Trigger:
+    criteria = resource.inputs["matchingCriterias"]
+    return Trigger(
+        label=resource.name,
+        attributes={each["attribute"]: each["value"] for each in criteria},
+        service=service.name,
+        path=resource.inputs["destination"]["cloudRunService"].get("path", "/"),
+        deadline=service.timeout,
     )
 
 

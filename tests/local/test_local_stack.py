@@ -116,7 +116,7 @@ def test_subscription_is_read(program: list[Resource]) -> None:
     assert push.topic == "projects/my-project-dev/topics/scheduled-once-orders"
     assert push.dead_letter_topic == f"{push.topic}-dead"
     assert (push.service, push.path, push.max_attempts) == ("handler", "/", 10)
-    assert push.ack_deadline == timedelta(minutes=5)
+    assert push.deadline == timedelta(minutes=5)
 
 
 def test_names_of_two_runs_stay_apart() -> None:

@@ -16,7 +16,7 @@ import yaml
 from local.plan import DEFAULT_SHARES, WORDS, Fault
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTHING_GOES_WRONG = ["--messages=0", *(f"--{fault}=0" for fault in DEFAULT_SHARES)]
+NOTHING_GOES_WRONG = ["--events=0", *(f"--{fault}=0" for fault in DEFAULT_SHARES)]
 SLOWLY = "--speed=20"
 """A minute in three seconds: two of these run at once, beside whatever else there is."""
 
@@ -122,7 +122,7 @@ def test_start_job_starts_one_operation_for_each_run(fork: Path) -> None:
     shares = dict.fromkeys(DEFAULT_SHARES, 0.0)
     shares |= {Fault.RAISE: 0.25, Fault.KILL_AFTER: 0.25, Fault.LOST_ANSWER: 0.25}
     code, out, err = run(
-        fork, "--messages=0", *(f"--{fault}={share}" for fault, share in shares.items())
+        fork, "--events=0", *(f"--{fault}={share}" for fault, share in shares.items())
     )
     assert code == 0, out + err
     found = rows(out, "export")
@@ -140,16 +140,33 @@ def test_messages_take_effect_once(fork: Path) -> None:
         assert trouble in out
 
 
+def test_event_of_eventarc_takes_effect_once(fork: Path) -> None:
+    with (fork / "handler" / "events.py").open("a") as handlers:
+        handlers.write(
+            "\n\nfrom once import on_event\n\n\n"
+            '@on_event("google.cloud.storage.object.v1.finalized")\n'
+            "def uploaded(event: Event) -> None:\n"
+            '    assert event.attributes["bucket"] == "incoming"\n'
+        )
+    type_ = "google.cloud.storage.object.v1.finalized"
+    add(fork, "events", name="uploads", eventarc={"type": type_, "filters": {"bucket": "incoming"}})
+    code, out, err = run(fork, "--slots=0", "--forced=0")
+    assert code == 0, out + err
+    found = rows(out, "uploads")
+    assert len(found) == 5
+    assert all(row.startswith("✓") and row.split()[-1] == "1" for row in found), "one effect each"
+
+
 def test_event_without_a_function_is_named(fork: Path) -> None:
     add(fork, "events", name="refunds", pubsub={})
-    code, out, err = run(fork, "--slots=0", "--forced=0", "--messages=1")
+    code, out, err = run(fork, "--slots=0", "--forced=0", "--events=1")
     assert code == 1, out + err
     assert "nothing handles" in out
     assert "what Pulumi.<stack>.yaml says of refunds" in out
 
 
 def test_without_the_emulator_of_messages_the_jobs_are_played(fork: Path) -> None:
-    process = start(fork, "--slots=1", *NOTHING_GOES_WRONG, "--messages=1", PATH="/nowhere")
+    process = start(fork, "--slots=1", *NOTHING_GOES_WRONG, "--events=1", PATH="/nowhere")
     out, err = process.communicate(timeout=240)
     assert process.returncode == 0, out + err
     assert "messages are not played: needs Java and the pubsub-emulator" in out

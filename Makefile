@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help run test lint format lock bench clean
+.PHONY: help run test test-long lint format lock bench clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,6 +15,12 @@ run: .venv/ready  ## play Cloud Scheduler against the real handler (ARGS="--slot
 test: .venv/ready policies/.venv/ready  ## every test, with the emulator and the Pulumi engine
 	@$(BIN)/python -m pytest $(ARGS)
 	@cd policies && .venv/bin/python -m pytest
+
+test-long: .venv/ready  ## thousands more random interleavings of workers and faults (some minutes)
+	@SIMULATION_FIRST_SEED=1000 SIMULATION_SEEDS=5000 $(BIN)/python -m pytest tests/handler/test_simulation.py $(ARGS)
+
+bench: .venv/ready  ## measure the handler beside the pattern of the Scheduler's own sample
+	@$(BIN)/python -m bench.handler $(ARGS)
 
 lint: .venv/ready policies/.venv/ready  ## ruff, mypy and actionlint
 	@$(BIN)/ruff check .

@@ -215,6 +215,22 @@ class Engine:
         stack.configure({**PROVIDER, **(config or {})})
         return stack
 
+    def repository(self) -> Path:
+        """Return the folder with a copy of what this repository deploys; made on the first call."""
+        folder = self.folder / "repository"
+        if not folder.exists():
+            folder.mkdir()
+            for name in ("infra", "handler", "examples"):
+                shutil.copytree(
+                    REPOSITORY / name,
+                    folder / name,
+                    ignore=shutil.ignore_patterns("__pycache__", ".venv", ".local"),
+                )
+            for file in (*REPOSITORY.glob("Pulumi*.yaml"), REPOSITORY / "requirements.txt"):
+                shutil.copy(file, folder)
+            (folder / ".venv").symlink_to(VIRTUALENV, target_is_directory=True)
+        return folder
+
     def example(self, stack: str, config: dict[str, Any] | None = None) -> Stack:
         """Return an example stack of this repository, from a copy of what it deploys.
 
@@ -227,18 +243,7 @@ class Engine:
             (``gcp:project``), without one for the project's own (``image``). The provider's project
             and region and ``projectNumber`` are given.
         """
-        folder = self.folder / "repository"
-        if not folder.exists():
-            folder.mkdir()
-            for name in ("infra", "handler", "examples"):
-                shutil.copytree(
-                    REPOSITORY / name,
-                    folder / name,
-                    ignore=shutil.ignore_patterns("__pycache__", ".venv", ".local"),
-                )
-            for file in REPOSITORY.glob("Pulumi*.yaml"):
-                shutil.copy(file, folder)
-            (folder / ".venv").symlink_to(VIRTUALENV, target_is_directory=True)
+        folder = self.repository()
         if not (folder / f"Pulumi.{stack}.yaml").exists():
             shutil.copy(folder / "Pulumi.dev.yaml", folder / f"Pulumi.{stack}.yaml")
         self._switch_on((*PREREQUISITES, *NEW_PROJECT))
@@ -311,8 +316,10 @@ class Stack:
         self.engine = engine
         self.folder = folder
         self.name = name
-        if not self._run("stack", "select", name).ok:
-            self._run("stack", "init", name).raise_for_status()
+        project = yaml.safe_load((folder / "Pulumi.yaml").read_text())["name"]
+        state = engine.folder / "state" / ".pulumi" / "stacks" / project / f"{name}.json"
+        if not state.exists():
+            self._run("stack", "init", name, "--no-select").raise_for_status()
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -17,8 +17,7 @@ def project(engine: Engine, tmp_path: Path) -> Path:
     folder = tmp_path / "new"
     folder.mkdir()
     subprocess.run(
-        ["pulumi", "new", str(template), "--generate-only", "--yes", "--name", "anything"]
-        + ["--dir", str(folder)],
+        ["pulumi", "new", template, "--generate-only", "--yes", "--name=anything", "--dir", folder],
         env=engine.environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -180,9 +180,11 @@ def no_plain_secrets(resource: Resource) -> Iterator[str]:
 )
 def lease(service: Resource) -> Iterator[str]:
     timeout = request_timeout(service)
-    for variable, length in leases(service).items():
-        if length < timeout:
-            yield f"{variable} gives {seconds(length)}, the timeout is {seconds(timeout)}."
+    shorter = [
+        f"{name} is {seconds(own)}" for name, own in leases(service).items() if own < timeout
+    ]
+    if shorter:
+        yield f"the timeout is {seconds(timeout)}, but {' and '.join(shorter)}."
 
 
 def _known(annotations: dict[str, object], name: str) -> object:

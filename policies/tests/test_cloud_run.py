@@ -201,7 +201,7 @@ def test_lease_of_events_is_compared_too(pack: Pack) -> None:
     ]
     report = pack.judge([once_service().set("template.containers.0.envs", envs)])
     assert report.messages("cloud-run-lease") == [
-        "ONCE_EVENT_LEASE_SECONDS gives 299s, the timeout is 300s."
+        "the timeout is 300s, but ONCE_EVENT_LEASE_SECONDS is 299s."
     ]
 
 

@@ -6,14 +6,13 @@ its way to the engine, as an edit in `infra/` would.
 
 import re
 import textwrap
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from tests.support.engine import IMAGE, Engine, Result, Stack, Violation
+from tests.support.engine import IMAGE, REPOSITORY, Engine, Result, Stack, Violation
 from tests.support.pack import CANNOT_RUN, PACK
 
 EDITED = """
@@ -42,13 +41,13 @@ class Fork:
     follows: str
     """Words of the rule's fix that the repair follows."""
 
-    repair: Callable[[str], str] = lambda message: ""
+    repair: Callable[[str], str] = lambda message: "pass"
     """Gives the lines that replace the mistake, from what the rule said."""
 
-    config: dict[str, Any] | None = None
+    config: dict[str, Any] = field(default_factory=dict)
     """Stack configuration of the mistake, where it is one of configuration."""
 
-    repaired: dict[str, Any] | None = None
+    repaired: dict[str, Any] = field(default_factory=dict)
     """Stack configuration of the repair."""
 
 
@@ -57,7 +56,7 @@ def job(line: str) -> str:
     return f'if kind == "Job" and name == "nightly-report":\n    {line}'
 
 
-def field(line: str) -> str:
+def ttl_field(line: str) -> str:
     """Return an edit of the field that runs expire by."""
     return f'if kind == "Field" and props["field"] == "expire_at":\n    {line}'
 
@@ -95,9 +94,9 @@ FORKS = {
     ),
     "raises the timeout only": Fork(
         "cloud-run-lease",
-        service('props["template"].timeout = "1500s"'),
+        service('props["template"].timeout = "600s"'),
         "`timeout` of the service in the stack configuration",
-        repaired={"services": {"handler": {"timeout": "25m"}}},
+        repaired={"services": {"handler": {"timeout": "10m"}}},
     ),
     "makes the service public": Fork(
         "cloud-run-no-public-access",
@@ -132,25 +131,24 @@ FORKS = {
     ),
     "removes the TTL field": Fork(
         "firestore-ttl",
-        field('props["ttl_config"] = None'),
+        ttl_field('props["ttl_config"] = None'),
         'Add a firestore.Field for the collection with field="expire_at" and ttl_config={}',
-        lambda message: field('props["ttl_config"] = gcp.firestore.FieldTtlConfigArgs()'),
+        lambda message: ttl_field('props["ttl_config"] = gcp.firestore.FieldTtlConfigArgs()'),
     ),
     "indexes the TTL field": Fork(
         "firestore-timestamps-unindexed",
-        field(
+        ttl_field(
             'props["index_config"] = gcp.firestore.FieldIndexConfigArgs('
             'indexes=[gcp.firestore.FieldIndexConfigIndexArgs(order="ASCENDING")])'
         ),
         "give no indexes to the timestamp fields",
-        lambda message: field('props["index_config"] = None'),
+        lambda message: ttl_field('props["index_config"] = None'),
     ),
     "drops a dead-letter grant": Fork(
         "pubsub-dead-letter-grants",
         SUBSCRIBER,
         "roles/pubsub.subscriber on the subscription",
         lambda message: SUBSCRIBER.replace("viewer", "subscriber"),
-        config={"events": [{"name": "orders", "pubsub": {}}]},
     ),
     "puts a key into the environment": Fork(
         "cloud-run-no-plain-secrets",
@@ -162,37 +160,72 @@ FORKS = {
 }
 
 
-@pytest.mark.parametrize("fork", FORKS.values(), ids=list(FORKS))
-def test_one_rule_names_the_mistake_and_its_fix_works(tmp_path: Path, fork: Fork) -> None:
-    stack = Engine(tmp_path).example("dev", {"image": IMAGE, **(fork.config or {})})
-    program = (stack.folder / "infra" / "__main__.py").read_text()
-
-    write(stack, program, fork.mistake)
-    wrong = preview(stack)
-    (found,) = named(wrong)
-    assert found.policy == fork.rule
-    assert wrong.ok == (found.level == "advisory")
-    assert fork.follows in found.message
-
-    write(stack, program, fork.repair(found.message))
-    stack.configure(fork.repaired or {})
-    right = preview(stack)
-    assert right.raise_for_status().violations == []
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Stack:
+    """Return the example stack with events, whose program the tests edit."""
+    config = {"image": IMAGE, "events": [{"name": "orders", "pubsub": {}}]}
+    return Engine(tmp_path_factory.mktemp("fork")).example("dev", config)
 
 
-def write(stack: Stack, program: str, lines: str) -> None:
-    text = EDITED.format(edit=textwrap.indent(lines or "pass", "    "))
-    (stack.folder / "infra" / "__main__.py").write_text(text + program)
+@pytest.fixture(scope="module")
+def said(stack: Stack) -> dict[str, Violation]:
+    """Return what is said of each fork, by one rule alone."""
+    return {name: the_violation(stack, fork) for name, fork in FORKS.items()}
 
 
-def preview(stack: Stack) -> Result:
-    return stack.preview(policies=PACK, policy_config=PACK / "dev.json")
-
-
-def named(result: Result) -> list[Violation]:
-    assert CANNOT_RUN not in result.text
-    return list({found.policy: found for found in result.violations}.values())
+def the_violation(stack: Stack, fork: Fork) -> Violation:
+    settings = stack.settings
+    write(stack, fork.mistake)
+    stack.configure(fork.config)
+    result = preview(stack)
+    stack.configure({name: settings.get(name) for name in fork.config})
+    assert len({found.policy for found in result.violations}) == 1
+    assert result.ok == (result.violations[0].level == "advisory")
+    return result.violations[0]
 
 
 def test_there_are_ten() -> None:
     assert len({fork.rule for fork in FORKS.values()}) == len(FORKS) == 10
+
+
+@pytest.mark.parametrize("name", FORKS)
+def test_one_rule_names_the_mistake(said: dict[str, Violation], name: str) -> None:
+    assert said[name].policy == FORKS[name].rule
+    assert FORKS[name].follows in said[name].message
+
+
+@pytest.mark.parametrize("in_configuration", [False, True], ids=["in infra", "in the stack"])
+def test_fixes_work_when_followed(
+    stack: Stack, said: dict[str, Violation], in_configuration: bool
+) -> None:
+    """All fixes of a kind at once: a fix that does not work would leave its violation."""
+    followed = {
+        name: fork for name, fork in FORKS.items() if bool(fork.repaired) is in_configuration
+    }
+    write(stack, "\n".join(fork.repair(said[name].message) for name, fork in followed.items()))
+    stack.configure(merged(fork.repaired for fork in followed.values()))
+    assert preview(stack).raise_for_status().violations == []
+
+
+def merged(settings: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Join configurations, one level deep: two forks may both set something of one service."""
+    services: dict[str, dict[str, Any]] = {}
+    result: dict[str, Any] = {}
+    for one in settings:
+        result |= one
+        for name, service in one.get("services", {}).items():
+            services[name] = {**services.get(name, {}), **service}
+    return {**result, "services": services} if services else result
+
+
+def write(stack: Stack, lines: str) -> None:
+    """Put an edit at the top of the stack's program."""
+    program = (REPOSITORY / "infra" / "__main__.py").read_text()
+    text = EDITED.format(edit=textwrap.indent(lines, "    "))
+    (stack.folder / "infra" / "__main__.py").write_text(text + program)
+
+
+def preview(stack: Stack) -> Result:
+    result = stack.preview(policies=PACK, policy_config=PACK / "dev.json")
+    assert CANNOT_RUN not in result.text
+    return result

@@ -203,6 +203,13 @@ def test_missing_stack_is_an_error() -> None:
     assert "Pulumi.none.yaml" in err
 
 
+def test_firestore_without_an_emulator_says_how_to_get_one() -> None:
+    process = start(ROOT, "--store=firestore", PATH="/nowhere", FIRESTORE_EMULATOR_HOST="")
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 2, out + err
+    assert "gcloud components install cloud-firestore-emulator" in err
+
+
 def test_shares_beyond_one_are_refused() -> None:
     code, _, err = run(ROOT, "--kill=0.9")
     assert code == 2

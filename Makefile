@@ -48,6 +48,8 @@ lock: .venv/ready  ## write the pinned requirements again from the .in files
 	@$(BIN)/pip install --quiet pip-tools
 	@$(BIN)/pip-compile --quiet --upgrade --strip-extras --allow-unsafe --no-header --no-emit-find-links --no-emit-index-url -o requirements.txt requirements.in
 	@$(BIN)/pip-compile --quiet --strip-extras --allow-unsafe --no-header --no-emit-find-links --no-emit-index-url -c requirements.txt -o handler/requirements.txt handler/requirements.in
+	@cd policies && ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --allow-unsafe --no-header --no-emit-find-links --no-emit-index-url -o requirements.txt requirements.in
+	@cd policies && ../$(BIN)/pip-compile --quiet --upgrade --strip-extras --allow-unsafe --no-header --no-emit-find-links --no-emit-index-url -o requirements-dev.txt requirements-dev.in
 
 clean:  ## remove what the commands above made
 	@rm -rf .venv policies/.venv .local .mypy_cache .ruff_cache .pytest_cache

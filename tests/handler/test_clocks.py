@@ -109,6 +109,9 @@ def test_processes_with_wrong_clocks_hold_and_take_over_as_others_do(
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(workers[holder].post, slow)
         eventually(lambda: bool(lab.effects(slow.key.id, "entered")), "the job runs")
+        claimed = lab.backend.get(slow.key)
+        assert claimed is not None
+        assert claimed["expire_at"] > datetime.now(UTC)  # or the TTL would delete a live claim
 
         refused, *_, last = workers[other].post_until_over(quick)
         gate.touch()

@@ -57,9 +57,9 @@ class Time:
 
 @dataclass
 class Run:
-    """What the world knows of one run."""
+    """What the world knows of one run, scheduled or forced."""
 
-    delivery: Delivery
+    key: Key
     holder: Claim | None = None
     """The claim that was won last, until it was given back."""
     held_by: Worker | None = None
@@ -80,7 +80,7 @@ class Worker:
         What it is sent, one after another.
     """
 
-    def __init__(self, world: World, deliveries: list[Run]) -> None:
+    def __init__(self, world: World, deliveries: list[Delivery]) -> None:
         self.dead = False
         self.wake_at = 0.0
         self.turn = threading.Event()
@@ -98,12 +98,12 @@ class Worker:
     def _live(self) -> None:
         try:
             self._world.wait_for_turn(self)
-            for run in self._deliveries:
+            for delivery in self._deliveries:
                 if self._world.random.random() < 0.7:  # the Scheduler waits between its attempts
                     self._world.pause(self._world.random.uniform(0, 2) * LEASE.total_seconds())
                 begun = self._world.now
-                report = self._guard.run(run.delivery.identity(), self._job(run))
-                self._world.check_report(run, report, begun)
+                report = self._guard.run(delivery.identity(), self._job(delivery))
+                self._world.check_report(report, begun)
         except Killed:
             pass
         except BaseException as error:
@@ -111,9 +111,9 @@ class Worker:
         finally:
             self._world.gone(self)
 
-    def _job(self, run: Run) -> Callable[[Claim], object]:
+    def _job(self, delivery: Delivery) -> Callable[[Claim], object]:
         def job(claim: Claim) -> object:
-            self._world.check_start(run, claim)
+            self._world.check_start(delivery, claim)
             for _ in range(self._world.random.randrange(3)):
                 self._world.step(self)
             if self._world.random.random() < self._world.long_share:  # it may outlast its lease
@@ -212,12 +212,13 @@ class World:
         for module in (protocol, base):
             patch.setattr(module, "time", Time(self))
         self._tell_the_store()
-        slot = START - timedelta(minutes=1)
-        self.runs = [
-            Run(Delivery("f", job=f"job-{n}", schedule_time=slot.isoformat()))
-            for n in range(self.random.randint(1, 2))
-        ]
-        self._by_key = {run.delivery.key: run for run in self.runs}
+        # One slot has come; another comes in the middle, and until then its deliveries are forced.
+        self.deliveries = [
+            Delivery("f", job="job", schedule_time=(START + slot).isoformat())
+            for slot in (timedelta(minutes=-1), timedelta(minutes=2))
+        ][: self.random.randint(1, 2)]
+        keys = [key for each in self.deliveries for key in (each.key, each.forced_key)]
+        self.runs = {key: Run(key) for key in keys}
         self._fault_share = self.random.choice([0.0, 0.05, 0.2, 0.5])
         self.long_share = self.random.choice([0.0, 0.3, 0.9])
         self._death_share = self.random.choice([0.0, 0.02, 0.1])
@@ -232,7 +233,9 @@ class World:
     def play(self) -> None:
         """Let a few workers have a few deliveries each, then see that every run can end."""
         for _ in range(self.random.randint(2, 4)):
-            deliveries = [self.random.choice(self.runs) for _ in range(self.random.randint(1, 5))]
+            deliveries = [
+                self.random.choice(self.deliveries) for _ in range(self.random.randint(1, 5))
+            ]
             self._start(Worker(self, deliveries))
         while self._workers:
             self._one_turn()
@@ -315,7 +318,7 @@ class World:
         """Check a write that the store applied."""
         if version is None:
             return None
-        run = self._by_key[key]
+        run = self.runs[key]
         if record.ended:
             assert record.expire_at is not None
             self._expect(
@@ -343,15 +346,20 @@ class World:
 
     def note_delete(self, worker: Worker, key: Key, deleted: bool) -> bool:
         """Check a delete that the store applied."""
-        run = self._by_key[key]
+        run = self.runs[key]
         if deleted:
             self._expect(run.ended_until is None, "the record of an ended run was deleted")
             self._expect(run.held_by is worker, "another attempt's claim was deleted")
             run.holder = run.held_by = None
         return deleted
 
-    def check_start(self, run: Run, claim: Claim) -> None:
+    def check_start(self, delivery: Delivery, claim: Claim) -> None:
         """Check a job that starts."""
+        run = self.runs[claim.key]
+        self._expect(
+            delivery.identity().key(claim.version.time) == claim.key,
+            "a run was forced or scheduled against the store's clock",
+        )
         self._expect(
             run.ended_until is None or self.now >= run.ended_until,
             "a job started though its run had ended",
@@ -365,8 +373,9 @@ class World:
             self._expect(claim.fence > run.starts[-1].fence, "the fence did not grow")
         run.starts.append(claim)
 
-    def check_report(self, run: Run, report: Report, begun: datetime) -> None:
+    def check_report(self, report: Report, begun: datetime) -> None:
         """Check an answer against what the store holds."""
+        run = self.runs[report.key]
         ended = run.ended_until is not None
         if report.outcome in (Outcome.COMPLETED, Outcome.FAILED):
             self._expect(ended or self.now >= START + RETENTION, "an end was not recorded")
@@ -382,11 +391,14 @@ class World:
         """With a healthy store each run ends within a lease: none is stuck, none is lost."""
         self.healthy = True
         self.late.clear()
-        for run in self.runs:
+        for delivery in self.deliveries:
+            run = self.runs[delivery.key]
+            if delivery.identity().key(self.now) != run.key:
+                self._pass(300)  # now the slot has come
             if run.ended_until is not None and self.now < run.ended_until:
                 continue
             for _ in range(20):
-                worker = Worker(self, [run])
+                worker = Worker(self, [delivery])
                 self._start(worker)
                 while self._workers:
                     self._one_turn()

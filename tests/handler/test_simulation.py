@@ -40,5 +40,5 @@ def test_no_interleaving_breaks_the_promises(folder: Path) -> None:
             except AssertionError as error:
                 error.add_note(f"SIMULATION_FIRST_SEED={seed} SIMULATION_SEEDS=1 repeats it")
                 raise
-            starts += sum(len(run.starts) for run in world.runs)
+            starts += sum(len(run.starts) for run in world.runs.values())
     assert starts >= SEEDS  # a simulation in which nothing runs would prove nothing

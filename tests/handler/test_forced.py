@@ -49,7 +49,7 @@ def test_forced_run_runs_once_and_leaves_the_scheduled_run_alone(
 
 
 def test_scheduled_run_happens_after_its_forced_run(handler: Handler, lab: Lab) -> None:
-    delivery = forced(timedelta(seconds=12))  # forced for two seconds more
+    delivery = forced(timedelta(seconds=13))  # forced for three seconds more
 
     assert handler.post(delivery).outcome == "completed"
     _wait_until_its_slot_has_come(delivery)
@@ -63,7 +63,7 @@ def test_scheduled_run_happens_after_its_forced_run(handler: Handler, lab: Lab) 
 def test_forced_run_retried_after_its_slot_has_come_joins_the_scheduled_run(
     handler: Handler, lab: Lab
 ) -> None:
-    delivery = forced(timedelta(seconds=12), "raise")
+    delivery = forced(timedelta(seconds=13), "raise")
 
     assert handler.post(delivery).outcome == "released"
     _wait_until_its_slot_has_come(delivery)
@@ -122,7 +122,7 @@ def test_slot_that_comes_between_the_question_and_the_claim_makes_it_the_schedul
     lab: Lab, wire: Wire, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The read says forced; by the commit time of the claim the slot has come."""
-    delivery = forced(timedelta(seconds=11))
+    delivery = forced(timedelta(seconds=13))
     guard = Guard(wire.store(monkeypatch), DURATIONS)
     claims: list[Claim] = []
     script.on(Step.CLAIM, Fault.ADD, act=lambda: _wait_until_its_slot_has_come(delivery))

@@ -87,7 +87,7 @@ def test_job_of_a_process_with_one_thread_runs_on_too(lab: Lab) -> None:
 
 def test_what_is_cut_off_by_sigkill_is_left_to_its_lease(lab: Lab, handler: Handler) -> None:
     job = gated(lab, "cut-off")
-    stopping = lab.handler(settings={"ONCE_LEASE_SECONDS": "2"})
+    stopping = lab.handler(settings={"ONCE_LEASE_SECONDS": "5"})
     with ThreadPoolExecutor(1) as pool:
         with stopping:
             running = pool.submit(stopping.post, job)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -96,8 +97,8 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             ),
             diffs=changed,
             replaces=replaces,
-            # As the bridge does where the name was given: two cannot exist at once.
-            deleteBeforeReplace=bool(replaces),
+            # As the bridge does where a name that it could generate was given: two cannot exist.
+            deleteBeforeReplace=bool(replaces) and _given(new.get(kind.name), request.name),
         )
 
     def Create(self, request: Any, context: Any) -> Any:
@@ -115,7 +116,8 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             if request.type.startswith("gcp:"):
                 gcp.refusal(kind, values, self.cloud)
             outputs = self._outputs(request.type, values)
-            id_ = kind.id.format(**{"type": request.type, "name": request.name, **outputs})
+            known = {"type": request.type, "name": request.name, "condition": "", **outputs}
+            id_ = kind.id.format(**known).rstrip("/")
             if not kind.idempotent and self.cloud.find(request.type, id_):
                 raise RefusedError(f"Error 409: {id_} already exists")
             self.cloud.put(Thing(request.type, id_, inputs, outputs))
@@ -261,6 +263,11 @@ class _refusals:  # noqa: N801
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         if isinstance(error, (RefusedError, schema.UnknownTypeError)):
             self.context.abort(grpc.StatusCode.UNKNOWN, str(error))
+
+
+def _given(name: Any, logical: str) -> bool:
+    """Tell whether a name was given, and not generated."""
+    return bool(name) and not re.fullmatch(re.escape(logical) + "-[0-9a-f]{7}", str(name))
 
 
 def _formatted_outputs(value: Any, path: str = "") -> Iterator[tuple[str, str]]:

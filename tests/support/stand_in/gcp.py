@@ -269,7 +269,7 @@ def _identity(values: Values, cloud: Cloud) -> Values:
 
 def _member(id_: str, api: str, *parents: tuple[str, str]) -> Kind:
     return Kind(
-        id=f"{id_}/{{role}}/{{member}}",
+        id=f"{id_}/{{role}}/{{member}}/{{condition}}",
         api=api,
         name="",
         fixed=("*",),

@@ -246,6 +246,11 @@ class TestTargetOfAJob:
         made = service().set("uri", url)
         assert self.deadline_is_compared(pack, made, job().set("httpTarget.uri", f"{url}/run"))
 
+    def test_not_by_any_url_that_a_service_got(self, pack: Pack) -> None:
+        made = service().set("uri", "https://handler-x4mp7q-oa.a.run.app")
+        elsewhere = job().set("httpTarget.uri", "https://jobs.acme.example/run")
+        assert not self.deadline_is_compared(pack, made, elsewhere)
+
     def test_by_the_service_that_an_unknown_url_comes_from(self, pack: Pack) -> None:
         unknown = job().set("httpTarget.uri", Reference("handler", "uri"))
         report = pack.judge([service(), unknown])
@@ -271,6 +276,11 @@ class TestOneMistakeIsOneViolation:
     def test_raised_timeout_is_named_by_the_lease_alone(self, pack: Pack) -> None:
         raised = once_service("ONCE_LEASE_SECONDS", "ONCE_STORE").set("template.timeout", "1800s")
         assert pack.judge([raised, timed_job()]).rules == ["cloud-run-lease"]
+
+    def test_lease_as_long_as_the_timeout_leaves_the_job_to_its_own_rules(self, pack: Pack) -> None:
+        equal = once_service("ONCE_LEASE_SECONDS").set("template.containers.0.envs.0.value", "300")
+        short = timed_job().set("attemptDeadline", "180s")
+        assert pack.judge([equal, short]).rules == ["scheduler-deadline-covers-timeout"]
 
     def test_raised_timeout_and_lease_are_named_by_the_job(self, pack: Pack) -> None:
         raised = (

@@ -147,7 +147,8 @@ def _interpreter(info: Any) -> str:
 
 
 def main() -> None:
-    """Serve until the engine ends this process."""
+    """Serve until the engine ends this process, or has ended itself."""
+    engine = os.getppid()
     server = grpc.server(futures.ThreadPoolExecutor(16))
     host = LanguageHost(sys.argv[-1] if len(sys.argv) > 1 else "")
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
@@ -155,7 +156,9 @@ def main() -> None:
     server.start()
     print(port, flush=True)
     try:
-        server.wait_for_termination()
+        # An engine that was killed cannot end its plugins.
+        while server.wait_for_termination(timeout=1) and os.getppid() == engine:
+            pass
     except KeyboardInterrupt:
         server.stop(None)
 

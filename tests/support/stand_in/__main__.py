@@ -322,7 +322,8 @@ def _struct(values: dict[str, Any]) -> struct_pb2.Struct:
 
 
 def main() -> None:
-    """Serve until the engine ends this process."""
+    """Serve until the engine ends this process, or has ended itself."""
+    engine = os.getppid()
     server = grpc.server(futures.ThreadPoolExecutor(16))
     folder = Path(os.environ["STAND_IN_CLOUD"])
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(StandIn(sys.argv[1], folder), server)
@@ -330,7 +331,9 @@ def main() -> None:
     server.start()
     print(port, flush=True)  # noqa: T201
     try:
-        server.wait_for_termination()
+        # An engine that was killed cannot end its plugins.
+        while server.wait_for_termination(timeout=1) and os.getppid() == engine:
+            pass
     except KeyboardInterrupt:
         server.stop(None)
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from tests.support.deliveries import Delivery
 from tests.support.faults import Script
 from tests.support.firestore_proxy import FirestoreProxy
-from tests.support.handler import ROOT, Handler
+from tests.support.handler import ROOT, Answer, Handler
 from tools.emulators import firestore_emulator
 
 PROJECT = "bench"
@@ -76,6 +76,8 @@ class Contestant:
         with FirestoreProxy(emulator, script) as proxy:
             first, second = self.start(proxy.host), self.start(proxy.host)
             with first as one, second as other:
+                for handler in (one, other):  # a cold emulator may need a second try
+                    handler.post(delivery())
                 each = delivery()
                 return {
                     "fresh run": _calls(script, lambda: one.post(each)),
@@ -101,9 +103,9 @@ class Contestant:
             return time.perf_counter() - begun
 
 
-def _calls(script: Script, act: Callable[[], object]) -> int:
+def _calls(script: Script, act: Callable[[], Answer]) -> int:
     script.calls.clear()
-    act()
+    assert act().status == 200
     return len(script.calls)
 
 
@@ -222,17 +224,22 @@ def _report(
         "|---|---|---|",
         *(f"| {what} | {rpcs[OURS][what]} | {rpcs[REFERENCE][what]} |" for what in rpcs[OURS]),
         "",
-        f"| ms, median (p95) | {OURS} | {REFERENCE} | ratio of medians |",
-        "|---|---|---|---|",
+        f"| ms, median (least, p95) | {OURS} | {REFERENCE} | ratio of medians | of the least |",
+        "|---|---|---|---|---|",
     ]
     for what, times in figures.items():
         cells = []
         for name in (OURS, REFERENCE):
             sample = [1000 * each for each in times[name]]
             p95 = statistics.quantiles(sample, n=20)[-1]
-            cells.append(f"{statistics.median(sample):.1f} ({p95:.1f})")
-        ratio = statistics.median(times[OURS]) / statistics.median(times[REFERENCE])
-        lines.append(f"| {what}, n={len(times[OURS])} | {' | '.join(cells)} | {ratio:.2f} |")
+            cells.append(f"{statistics.median(sample):.1f} ({min(sample):.1f}, {p95:.1f})")
+        medians, least = (
+            function(times[OURS]) / function(times[REFERENCE])
+            for function in (statistics.median, min)
+        )
+        lines.append(
+            f"| {what}, n={len(times[OURS])} | {' | '.join(cells)} | {medians:.2f} | {least:.2f} |"
+        )
     for store, spent in goes.items():
         parts = ", ".join(f"{package} {ms:.0f}" for package, ms in spent.items())
         lines += ["", f"Where the import goes with {store}, ms by package: {parts}."]

@@ -13,8 +13,7 @@ from once.identity.events import Envelope, read_event
 from once.identity.scheduler import ScheduledDelivery, scheduled
 from once.protocol import Claim, Guard, Report, describe
 from once.run import JOBS, Job, Run
-from once.settings import Settings
-from once.starts import STARTS
+from once.settings import STARTS, Settings
 
 
 class Service:

@@ -8,13 +8,14 @@ from typing import NoReturn
 from once.protocol import Durations
 from once.run import Job
 from once.stack_events import EVENTS, StackEvent, read_stack_events
-from once.starts import ENDPOINTS, STARTS, read_endpoints, read_starts
 from once.stores import Store, open_store
 
 STORE = "ONCE_STORE"
 LEASE_SECONDS = "ONCE_LEASE_SECONDS"
 EVENT_LEASE_SECONDS = "ONCE_EVENT_LEASE_SECONDS"
 RETENTION_SECONDS = "ONCE_RETENTION_SECONDS"
+STARTS = "ONCE_STARTS"
+ENDPOINTS = "ONCE_API_ENDPOINTS"
 
 _DEFAULT_STORE = "sqlite:///.local/runs.db"
 _DEFAULT_LEASE_SECONDS = 360  # the default service timeout of infra/, 5 min, and its margin, 1 min
@@ -93,6 +94,11 @@ def _events(environment: Mapping[str, str]) -> Mapping[str, StackEvent]:
 
 
 def _starts(environment: Mapping[str, str]) -> dict[str, Job]:
+    if not environment.get(STARTS) and not environment.get(ENDPOINTS):
+        return {}
+    # Imported here so that a handler that starts no API does not load what does.
+    from once.starts import read_endpoints, read_starts
+
     name = ENDPOINTS
     try:
         endpoints = read_endpoints(environment.get(ENDPOINTS) or "{}")

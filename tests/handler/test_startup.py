@@ -96,6 +96,7 @@ def test_handler_loads_no_client_that_its_settings_do_not_ask_for(
     assert not under(
         modules,
         "googleapiclient",
+        "once.starts",
         "google.cloud.pubsub",
         "google.cloud.firestore_admin_v1",
         "google.cloud.firestore_bundle.types",

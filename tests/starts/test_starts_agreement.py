@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from once.starts import STARTS, build_trigger, cloud_run_job, read_endpoints, read_starts, workflow
+from once.settings import STARTS
+from once.starts import build_trigger, cloud_run_job, read_endpoints, read_starts, workflow
 from once.starts.starter import Starter
 from once.starts.target import Target
 

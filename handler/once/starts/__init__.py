@@ -4,6 +4,6 @@ starter.py has the rule (look, start, look again), api.py what an answer means, 
 target what its API lets one ask. docs/starting-google-apis.md says what that leaves open.
 """
 
-from once.starts.config import ENDPOINTS, STARTS, read_endpoints, read_starts
+from once.starts.config import read_endpoints, read_starts
 
-__all__ = ["ENDPOINTS", "STARTS", "read_endpoints", "read_starts"]
+__all__ = ["read_endpoints", "read_starts"]

@@ -16,9 +16,6 @@ from once.starts.starter import Starter
 from once.starts.target import Json, Target
 from once.starts.workflow import Workflow
 
-STARTS = "ONCE_STARTS"
-ENDPOINTS = "ONCE_API_ENDPOINTS"
-
 DEFAULT_ENDPOINTS: Mapping[str, str] = {
     "workflowexecutions": "https://workflowexecutions.googleapis.com",
     "run": "https://run.googleapis.com",

@@ -20,7 +20,12 @@ class Database(Component):
 
     def __init__(self, config: StackConfig, apis: Sequence[pulumi.Resource]) -> None:
         super().__init__("Database", "database", config, apis)
-        before: list[pulumi.Resource] = [self._create()] if config.database.create else []
+        before: list[pulumi.Resource] = []
+        # Asked of the resource where there is one: its fields go and come with it.
+        self._name: pulumi.Input[str] = config.database.name
+        if config.database.create:
+            database = self._create()
+            before, self._name = [database], database.name
         if config.database.manage_fields:
             collections = [RUNS_COLLECTION, *[EVENTS_COLLECTION] * bool(config.events)]
             for collection in collections:
@@ -56,7 +61,7 @@ class Database(Component):
         exemption = firestore.Field(
             f"{collection}-no-index",
             project=self.config.project,
-            database=self.config.database.name,
+            database=self._name,
             collection=collection,
             field="*",
             index_config=firestore.FieldIndexConfigArgs(),
@@ -65,7 +70,7 @@ class Database(Component):
         ttl = firestore.Field(
             f"{collection}-ttl",
             project=self.config.project,
-            database=self.config.database.name,
+            database=self._name,
             collection=collection,
             field=TTL_FIELD,
             ttl_config=firestore.FieldTtlConfigArgs(),

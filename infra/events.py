@@ -129,11 +129,12 @@ class Subscription(Component):
             opts=self.options(*before),
         )
         if dead_letter_topic:
-            # To move a message away, the agent takes it from the subscription.
+            # To move a message away, the agent takes it from the subscription. The name is asked of
+            # the resource: a grant dies with its subscription, so both are replaced together.
             pubsub.SubscriptionIAMMember(
                 f"{event.name}-agent-subscribes",
                 project=config.project,
-                subscription=config.called(event.name),
+                subscription=subscription.name,
                 role="roles/pubsub.subscriber",
                 member=pubsub_agent(config),
                 opts=self.options(subscription),
@@ -191,20 +192,23 @@ class Subscription(Component):
             expiration_policy=pubsub.SubscriptionExpirationPolicyArgs(ttl=""),
             opts=self.options(topic),
         )
-        publishers = {"agent": pubsub_agent(config), self.event.service: service.member}
+        publishers = {
+            f"{name}-agent-publishes": pubsub_agent(config),
+            f"{name}-publishes": service.member,
+        }
         return [
             topic,
             kept,
             *(
                 pubsub.TopicIAMMember(
-                    f"{name}-{who}-publishes",
+                    grant,
                     project=config.project,
                     topic=config.called(name),
                     role="roles/pubsub.publisher",
                     member=member,
                     opts=self.options(topic, service.account),
                 )
-                for who, member in publishers.items()
+                for grant, member in publishers.items()
             ),
         ]
 

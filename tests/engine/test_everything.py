@@ -225,3 +225,48 @@ def test_dead_letter_before_the_lease_is_over_is_refused(engine: Engine) -> None
         },
     )
     assert "events[0].pubsub.minBackoff" in stack.preview().errors
+
+
+@pytest.mark.parametrize(("key", "value"), [("ordering", False), ("filter", "")])
+def test_replaced_subscription_is_granted_to_the_agent_again(
+    tmp_path: Any, deployed: tuple[Stack, Result, Result], key: str, value: object
+) -> None:
+    stack = deployed[0].engine.copy(tmp_path).example("everything")
+    events = stack.settings["events"]
+    events[0]["pubsub"][key] = value
+    stack.configure({"events": events})
+    calls = len(stack.engine.calls())
+
+    stack.up().raise_for_status()
+
+    done = [
+        (call["method"], call["name"])
+        for call in stack.engine.calls()[calls:]
+        if call["method"] in ("create", "delete") and not call.get("preview")
+    ]
+    assert done == [
+        ("delete", "orders-agent-subscribes"),
+        ("delete", "orders"),
+        ("create", "orders"),
+        ("create", "orders-agent-subscribes"),
+    ]
+
+
+def test_service_may_be_called_like_any_of_the_grants(engine: Engine) -> None:
+    stack = engine.example(
+        "dev",
+        {
+            "image": IMAGE,
+            "services": {"agent": {}, "bucket": {}},
+            "jobs": [],
+            "events": [{"name": "orders", "service": "agent", "pubsub": {}}],
+        },
+    )
+    publishers = {
+        step.inputs["member"]
+        for step in stack.preview().raise_for_status().of("topicIAMMember:TopicIAMMember")
+    }
+    assert publishers == {
+        PUBSUB_AGENT,
+        "serviceAccount:scheduled-once-agent@a-project.iam.gserviceaccount.com",
+    }

@@ -173,3 +173,15 @@ def test_missing_setting_is_named_before_the_first_resource(engine: Engine, sett
     assert not stopped.ok
     assert setting in stopped.errors
     assert engine.calls() == []
+
+
+def test_database_in_another_place_has_its_ttl_policies_again(dev: Stack) -> None:
+    dev.configure({"database": {"location": "eur3"}})
+    calls = len(dev.engine.calls())
+
+    dev.up().raise_for_status()
+
+    made = [call for call in dev.engine.calls()[calls:] if call["method"] == "create"]
+    kinds = [call["type"].rpartition(":")[2] for call in made if not call["preview"]]
+    assert kinds == ["Database", "Field", "Field"]
+    assert dev.preview().raise_for_status().changed == []

@@ -21,6 +21,7 @@ from infra.reading import (
     Section,
     duration,
     flag,
+    listed,
     one_of,
     string_map,
     strings,
@@ -111,7 +112,7 @@ class _Loader:
             "",
             "gcloud projects describe PROJECT_ID --format='value(projectNumber)'",
         )
-        names = ServiceReader(self.problems, name, number)
+        names = ServiceReader(self.problems, name, self.project, number)
         services = names.read(top)
         starts = StartReader(self.project, self.region)
         zone = top.get("timeZone", values.zone, DEFAULT_ZONE)
@@ -123,6 +124,14 @@ class _Loader:
             services, jobs = self._with_example(names, services, jobs)
         if any(job.start for job in jobs):
             services = {**services, PROXY: Service(PROXY, PROXY_TIMING)}
+        unprotected = top.get("unprotected", strings, NO_STRINGS)
+        for index, service in enumerate(unprotected):
+            if service not in services:
+                self.problems.add(
+                    f"unprotected[{index}]",
+                    f"is no service of this stack; there is {listed(services)}",
+                    service,
+                )
         config = StackConfig(
             project=self.project,
             region=self.region,
@@ -136,6 +145,7 @@ class _Loader:
             alert_channels=self._alerts(),
             image=top.get("image", values.image, None),
             services=services,
+            unprotected=unprotected,
             jobs=jobs,
             events=events,
             examples=examples,
@@ -151,7 +161,8 @@ class _Loader:
         self, names: ServiceReader, services: Mapping[str, Service], jobs: tuple[Job, ...]
     ) -> tuple[Mapping[str, Service], tuple[Job, ...]]:
         taken = {f"services.{key}" for key in services} | {f"jobs: {job.name}" for job in jobs}
-        for path in taken & {f"services.{example.BOOKING}", f"jobs: {example.NAME}"}:
+        own = {f"services.{example.BOOKING}", f"services.{example.WORKFLOW}"}
+        for path in sorted(taken & {*own, f"jobs: {example.NAME}"}):
             self.problems.add(
                 path, "is a name of the worked example: choose another, or no examples"
             )

@@ -22,10 +22,10 @@ class Database(Component):
         super().__init__("Database", "database", config, apis)
         before: list[pulumi.Resource] = []
         # Asked of the resource where there is one: its fields go and come with it.
-        self._name: pulumi.Input[str] = config.database.name
+        self._database_name: pulumi.Input[str] = config.database.name
         if config.database.create:
             database = self._create()
-            before, self._name = [database], database.name
+            before, self._database_name = [database], database.name
         if config.database.manage_fields:
             collections = [RUNS_COLLECTION, *[EVENTS_COLLECTION] * bool(config.events)]
             for collection in collections:
@@ -61,7 +61,7 @@ class Database(Component):
         exemption = firestore.Field(
             f"{collection}-no-index",
             project=self.config.project,
-            database=self._name,
+            database=self._database_name,
             collection=collection,
             field="*",
             index_config=firestore.FieldIndexConfigArgs(),
@@ -70,7 +70,7 @@ class Database(Component):
         ttl = firestore.Field(
             f"{collection}-ttl",
             project=self.config.project,
-            database=self._name,
+            database=self._database_name,
             collection=collection,
             field=TTL_FIELD,
             ttl_config=firestore.FieldTtlConfigArgs(),

@@ -245,6 +245,8 @@ class StackConfig:
 
     Attributes
     ----------
+    unprotected
+        The services that production may remove.
     warnings
         What would work but is unwise, ready to be shown.
     """
@@ -261,6 +263,7 @@ class StackConfig:
     alert_channels: tuple[str, ...] | None
     image: str | None
     services: Mapping[str, Service]
+    unprotected: tuple[str, ...]
     jobs: tuple[Job, ...]
     events: tuple[Event, ...]
     examples: bool

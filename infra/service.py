@@ -116,7 +116,7 @@ class RunService(Component):
         names = sorted({secret.name for secret in self.settings.secrets.values()})
         return [
             secretmanager.SecretIamMember(
-                f"{self.settings.name}-secret-{name.rpartition('/')[2]}",
+                f"{self.settings.name}-secret-{name}",
                 project=self.config.project if "/" not in name else name.split("/")[1],
                 secret_id=name.rpartition("/")[2],
                 role="roles/secretmanager.secretAccessor",
@@ -128,7 +128,8 @@ class RunService(Component):
 
     def _may(self, grant: Grant, account: pulumi.Resource) -> pulumi.Resource:
         """Give one of the roles that the configuration lists, on the resource that it names."""
-        name = f"{self.settings.name}-{grant.kind}-{grant.resource}-{grant.role.rpartition('/')[2]}"
+        short = grant.role.removeprefix("roles/")
+        name = f"{self.settings.name}-{grant.kind}-{grant.resource}-{short}"
         role, member, resource = grant.role, self.member, grant.resource
         project, opts = self.config.project, self.options(account)
         match grant.kind:
@@ -163,6 +164,7 @@ class RunService(Component):
         depends_on: Sequence[pulumi.Resource],
     ) -> cloudrunv2.Service:
         settings, timing = self.settings, self.settings.timing
+        protected = settings.name not in self.config.unprotected
         container = cloudrunv2.ServiceTemplateContainerArgs(
             image=image,
             commands=list(settings.command[:1]) or None,
@@ -191,7 +193,7 @@ class RunService(Component):
             name=self.config.called(settings.name),
             labels=self.config.labels or None,
             ingress=_INGRESS[settings.ingress],
-            deletion_protection=self.config.production,
+            deletion_protection=protected and self.config.production,
             template=cloudrunv2.ServiceTemplateArgs(
                 service_account=self.email,
                 timeout=seconds(timing.timeout),
@@ -204,7 +206,7 @@ class RunService(Component):
                 vpc_access=self._vpc_access(),
                 containers=[container],
             ),
-            opts=self.options(*depends_on, protect=True),
+            opts=self.options(*depends_on, protect=protected),
         )
 
     def _environment(

@@ -6,7 +6,8 @@ from types import MappingProxyType
 
 import yaml
 
-from infra.config import StackConfig, load
+from infra.config import ConfigError, StackConfig, load
+from infra.reading import Problem
 
 
 def read_stack(
@@ -30,8 +31,8 @@ def read_stack(
     ConfigError
         If the configuration cannot be used.
     """
-    project = _mapping(yaml.safe_load((root / "Pulumi.yaml").read_text()))
-    stack_file = _mapping(yaml.safe_load((root / f"Pulumi.{stack}.yaml").read_text()))
+    project = _mapping(_parse(root / "Pulumi.yaml"))
+    stack_file = _mapping(_parse(root / f"Pulumi.{stack}.yaml"))
     merged: dict[str, object] = {}
     for key, declared in _mapping(project.get("config")).items():
         given = (
@@ -48,6 +49,29 @@ def read_stack(
     return load(
         own, project=_text(provider.get("gcp:project")), region=_text(provider.get("gcp:region"))
     )
+
+
+def _parse(file: Path) -> object:
+    text = file.read_text()
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{file.name} line {mark.line + 1}" if mark else file.name
+        what = getattr(error, "problem", None) or str(error)
+        line = text.splitlines()[mark.line].strip() if mark and mark.line < text.count("\n") else ""
+        raise ConfigError([Problem(where, f"`{line}`: {what}{_hint(what, line)}")]) from None
+
+
+def _hint(problem: str, line: str) -> str:
+    """Say what to do about the mistakes that are made most."""
+    if "alias" in problem or ("*" in line and '"' not in line):
+        return '; a schedule that begins with * must be in quotes: schedule: "*/5 * * * *"'
+    if "\\t" in problem:
+        return "; indent with spaces, not with tabs"
+    if "mapping values" in problem or "expected <block end>" in problem:
+        return "; check the indentation here and in the line before"
+    return ""
 
 
 def _mapping(value: object) -> Mapping[str, object]:

@@ -71,10 +71,10 @@ def grant(
         )
     builders = {start.service_account for start in starts if isinstance(start, BuildTrigger)}
     for email in sorted(filter(None, builders)):
-        account, _, domain = email.partition("@")
+        domain = email.partition("@")[2]
         granted.append(
             serviceaccount.IAMMember(
-                f"proxy-acts-as-{account}",
+                f"proxy-acts-as-{email}",
                 service_account_id=f"projects/{domain.partition('.')[0]}/serviceAccounts/{email}",
                 role="roles/iam.serviceAccountUser",
                 member=member,

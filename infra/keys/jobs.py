@@ -17,6 +17,7 @@ from infra.reading import (
     listed,
     matching,
     string_map,
+    text,
     whole,
     written,
 )
@@ -74,7 +75,7 @@ class JobReader:
         function = section.get("function", values.identifier, name)
         if start and function != name:
             self.problems.add(section.at("function"), "has no use next to start", function)
-        if start:
+        if service == PROXY:
             timing = PROXY_TIMING
         elif service:
             timing = self.services[service].timing
@@ -102,13 +103,14 @@ class JobReader:
     def _target(
         self, section: Section, start: Start | None, app_engine: AppEngine | None
     ) -> str | None:
-        named = [key for key in ("service", "start", "appEngine") if section.raw.get(key)]
+        targets = ("service", "start", "appEngine")
+        named = [key for key in targets if section.raw.get(key) not in (None, "")]
         if len(named) > 1:
             self.problems.add(section.path, f"has more than one target: {listed(named)}")
-        service = chosen_service(section, self.services)
-        if start:
-            return PROXY
-        return None if app_engine else service
+        if named in ([], ["service"]):
+            return chosen_service(section, self.services)
+        section.get("service", text, None)
+        return None if app_engine and not start else PROXY
 
     def _app_engine(self, section: Section) -> tuple[AppEngine | None, timedelta]:
         target = section.section("appEngine")

@@ -1,6 +1,6 @@
 """The key `services`, and which of them a job or an event means."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from infra import values
@@ -46,13 +46,14 @@ class ServiceReader:
     ----------
     problems
         Where to note what is wrong.
-    prefix, number
-        The stack's name and its project's number, which names are made of.
+    prefix, project, number
+        The stack's name, its project and that one's number, which names are made of.
     """
 
-    def __init__(self, problems: Problems, prefix: str, number: str) -> None:
+    def __init__(self, problems: Problems, prefix: str, project: str, number: str) -> None:
         self.problems = problems
         self.prefix = prefix
+        self.project = project
         self.number = number
 
     def read(self, top: Section) -> Mapping[str, Service]:
@@ -101,7 +102,7 @@ class ServiceReader:
             ),
             env=env,
             secrets=self._service_secrets(section, env),
-            roles=tuple(self._roles(section)),
+            roles=self._roles(section),
             vpc=self._vpc(section),
         )
         if service.min_instances > service.max_instances:
@@ -135,21 +136,28 @@ class ServiceReader:
                 self.problems.add(path, "is set under env too; remove one of them")
             name, _, version = value.partition(":")
             self.problems.check(path, value, values.secret)
+            for own in (self.project, self.number):
+                name = name.removeprefix(f"projects/{own}/secrets/")
             secrets[variable] = Secret(name, version or "latest")
         return secrets
 
-    def _roles(self, section: Section) -> Iterator[Grant]:
+    def _roles(self, section: Section) -> tuple[Grant, ...]:
+        given: list[Grant] = []
         for entry in section.each("roles", "write {role: roles/storage.objectUser, bucket: B}"):
             role = entry.need("role", values.role, "", "for example roles/storage.objectUser")
             named = [(kind, entry.get(kind, text, "")) for kind in GRANT_KINDS]
             found = [(kind, resource) for kind, resource in named if resource]
             entry.finish()
-            if len(found) == 1:
-                yield Grant(role, *found[0])
-            else:
+            if len(found) != 1:
                 self.problems.add(
                     entry.path, f"names no single resource: give one of {listed(GRANT_KINDS)}"
                 )
+                continue
+            grant = Grant(role, *found[0])
+            if grant in given:
+                self.problems.add(entry.path, "is given twice; remove one of them")
+            given.append(grant)
+        return tuple(given)
 
     def _vpc(self, section: Section) -> Vpc | None:
         vpc = section.section("vpc")

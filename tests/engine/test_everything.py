@@ -252,6 +252,36 @@ def test_replaced_subscription_is_granted_to_the_agent_again(
     ]
 
 
+def test_names_that_differ_in_their_project_only_are_two_resources(engine: Engine) -> None:
+    role, start = {"bucket": "a-bucket"}, {"name": "nightly", "location": "global"}
+    jobs = [
+        {
+            "name": f"build-{project}",
+            "schedule": "0 1 * * *",
+            "start": {
+                "buildTrigger": {
+                    **start,
+                    "serviceAccount": f"builder@{project}.iam.gserviceaccount.com",
+                }
+            },
+        }
+        for project in ("project-one", "project-two")
+    ]
+    handler = {
+        "secrets": {"A": "key", "B": "projects/other-project/secrets/key"},
+        "roles": [
+            {**role, "role": "projects/a-project/roles/reader"},
+            {**role, "role": "organizations/1/roles/reader"},
+        ],
+    }
+    stack = engine.example("dev", {"image": IMAGE, "services": {"handler": handler}, "jobs": jobs})
+    preview = stack.preview().raise_for_status()
+
+    assert len(preview.of("secretIamMember:SecretIamMember")) == 2
+    assert len(preview.of("bucketIAMMember:BucketIAMMember")) == 2
+    assert len(preview.of("serviceaccount/iAMMember:IAMMember")) == 2
+
+
 def test_service_may_be_called_like_any_of_the_grants(engine: Engine) -> None:
     stack = engine.example(
         "dev",

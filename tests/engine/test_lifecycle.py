@@ -114,6 +114,26 @@ def test_prod_without_its_protection_can_be_destroyed(prod: Stack) -> None:
     assert left(prod.engine) == []
 
 
+def test_one_service_leaves_prod_in_two_steps(prod: Stack) -> None:
+    jobs = [{**job, "service": "handler"} for job in prod.settings["jobs"]]
+    without = {"services": {"handler": prod.settings["services"]["handler"]}, "jobs": jobs}
+    before = dict(prod.settings)
+
+    prod.configure(without)
+    assert "protected" in prod.preview().errors
+    prod.configure({**before, "unprotected": ["reports"]})
+    (step,) = prod.up().raise_for_status().changed
+    assert (step.operation, step.name, step.differing) == (
+        "update",
+        "reports",
+        ("deletionProtection",),
+    )
+    prod.configure({**without, "unprotected": None})
+    prod.up().raise_for_status()
+
+    assert [id_ for id_ in left(prod.engine) if "-reports" in id_] == []
+
+
 def test_unprotecting_the_state_of_prod_alone_does_not_delete_the_database(prod: Stack) -> None:
     prod.command("state", "unprotect", "--all", "--yes").raise_for_status()
 

@@ -12,11 +12,12 @@ import yaml
 from infra import cron
 from infra.config import ConfigError, StackConfig, load
 from infra.cron import Schedule
-from infra.model import BuildTrigger, CloudRunJob, PubSubSource, Workflow
+from infra.model import BuildTrigger, CloudRunJob, PubSubSource, Secret, Workflow
 from infra.stackfile import read_stack
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NUMBER = {"projectNumber": "123456789012"}
+GRANT = {"role": "roles/storage.objectUser", "bucket": "a-bucket"}
 JOB: dict[str, Any] = {"name": "report", "schedule": "0 3 * * *"}
 
 
@@ -163,6 +164,15 @@ def test_app_engine_job_has_no_service_and_a_timeout_of_its_own() -> None:
     assert job.app_engine is not None
     assert job.app_engine.relative_uri == "/run"
     assert job.timing.timeout == timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    "place", ["", "projects/a-project/secrets/", "projects/123456789012/secrets/"]
+)
+def test_secret_of_the_stacks_project_is_known_by_its_short_name(place: str) -> None:
+    config = read({"services": {"handler": {"secrets": {"KEY": f"{place}key:2"}}}})
+
+    assert config.services["handler"].secrets["KEY"] == Secret("key", "2")
 
 
 # What is refused: single values
@@ -327,6 +337,14 @@ def test_header_value_that_is_no_text_is_refused() -> None:
             {"services": {"handler": {"roles": [{"role": "roles/storage.objectUser"}]}}},
             "names no single resource",
         ),
+        (
+            {"services": {"handler": {"roles": [GRANT, GRANT]}}},
+            "services.handler.roles[1]: is given twice",
+        ),
+        (
+            {"unprotected": ["reports"]},
+            'unprotected[0]: "reports" is no service of this stack; there is handler',
+        ),
         ({"database": {"name": "(default)"}}, "exists once per project"),
         ({"database": {"manageFields": False}}, "is needed for a new database"),
     ],
@@ -386,12 +404,26 @@ def test_retention_shorter_than_the_retries_is_refused_with_what_is_needed() -> 
     assert read({"retention": "24m1s", "jobs": [JOB]})
 
 
-def test_two_targets_are_refused() -> None:
-    found = only_problem(
-        {"jobs": [{**JOB, "service": "handler", "start": {"workflow": {"name": "w"}}}]}
-    )
+@pytest.mark.parametrize(
+    "other", [{"service": "handler"}, {"service": "missing"}, {"appEngine": {}}]
+)
+def test_two_targets_are_refused(other: dict[str, Any]) -> None:
+    found = only_problem({"jobs": [{**JOB, **other, "start": {"workflow": {"name": "w"}}}]})
 
-    assert found == "jobs[0]: has more than one target: service, start"
+    (second,) = other
+    assert found == f"jobs[0]: has more than one target: {', '.join(sorted([second, 'start']))}"
+
+
+@pytest.mark.parametrize(
+    ("target", "service"),
+    [({"start": {"workflow": {"name": "w"}}}, "proxy"), ({"appEngine": {}}, None)],
+)
+def test_job_with_another_target_names_no_service_where_there_are_several(
+    target: dict[str, Any], service: str | None
+) -> None:
+    config = read({"services": {"one": {}, "two": {}}, "jobs": [{**JOB, **target}]})
+
+    assert config.jobs[0].service == service
 
 
 @pytest.mark.parametrize(
@@ -628,10 +660,11 @@ def test_example_is_added_beside_the_stacks_own_jobs() -> None:
     assert start.argument["url"] == config.service_url("booking")
 
 
-def test_names_of_the_example_are_refused_for_others() -> None:
-    found = problems({"examples": True, "services": {"booking": {}}, "jobs": [JOB]})
+@pytest.mark.parametrize("name", ["booking", "workflow"])
+def test_names_of_the_example_are_refused_for_others(name: str) -> None:
+    found = only_problem({"examples": True, "services": {name: {}}, "jobs": [JOB]})
 
-    assert any(one.startswith("services.booking: is a name of the worked example") for one in found)
+    assert found.startswith(f"services.{name}: is a name of the worked example")
 
 
 # Warnings

@@ -12,7 +12,9 @@ from once.settings import load
 from once.stopping import told_to_stop
 
 logs.set_up()
-service = Service(load(os.environ), stopping=told_to_stop)
+settings = load(os.environ)
+service = Service(settings, stopping=told_to_stop)
+logs.LOG.info("started: records in %s, %s", settings.store, settings.durations)
 
 
 @functions_framework.http

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from once.errors import ErrorRule
+from once.functions import check_function
 from once.identity.events import MESSAGE_PUBLISHED, Envelope
 from once.protocol import Claim, Dropped, Fatal, describe
 from once.run import parse_json
@@ -223,12 +224,14 @@ def on_event(
     ValueError
         If the registration makes no sense or its name is taken.
     """
+    if not isinstance(type, str) or not type:
+        raise TypeError(f'on_event needs a CloudEvents type, not {type!r}: @on_event("TYPE")')
     if type == MESSAGE_PUBLISHED:
         raise ValueError("messages of Pub/Sub are for on_message(subscription=...) or (topic=...)")
     rules = _rules(max_age, max_attempts, retry_on, fatal_on)
 
     def register(function: F) -> F:
-        _add(Handler(name or function.__name__, function, rules, type=type))
+        _add(Handler(name or _name(function), function, rules, type=type))
         return function
 
     return register
@@ -261,13 +264,16 @@ def on_message(
     ValueError
         If the registration makes no sense or its name is taken.
     """
-    if not subscription and not topic:
-        raise ValueError("on_message needs a subscription or a topic")
+    if callable(subscription) or not (subscription or topic):
+        raise ValueError('on_message needs a subscription or a topic: @on_message("NAME")')
     rules = _rules(max_age, max_attempts, retry_on, fatal_on)
 
     def register(function: F) -> F:
-        called = name or function.__name__
-        _add(Handler(called, function, rules, subscription=subscription, topic=topic))
+        _add(
+            Handler(
+                name or _name(function), function, rules, subscription=subscription, topic=topic
+            )
+        )
         return function
 
     return register
@@ -295,12 +301,20 @@ def _rules(
 
 
 def _add(handler: Handler) -> None:
+    check_function(handler.function, "@on_event(...) or @on_message(...)")
     for other in HANDLERS:
         if other.name == handler.name and other.function is not handler.function:
             raise ValueError(
                 f"two functions are registered as handler {handler.name!r}: give one a name="
             )
     HANDLERS.append(handler)
+
+
+def _name(function: Function) -> str:
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        raise ValueError(f"{function!r} has no name of its own: give one with name=")
+    return name
 
 
 def _several(errors: Errors | Collection[Errors]) -> tuple[Errors, ...]:

@@ -16,6 +16,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from once.answer import Outcome
+from once.functions import check_result
 from once.identity import Delivery, Key
 from once.stores import Reading, Record, Store, StoreError, Version
 from once.stores.base import BUDGET_SECONDS
@@ -38,6 +39,12 @@ _RECORDABLE = (
     "no array in an array, and short names"
 )
 _ERROR_CHARACTERS = 1_000
+
+_OVERTAKEN = (
+    "the lease ended first and another attempt took the run over: effects may stand twice under "
+    "this run_id, apart by their fences"
+)
+_CONTENDED = f"the record changed {ROUNDS} times while this attempt tried to claim it"
 
 
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
@@ -120,6 +127,9 @@ class Durations:
     lease: timedelta
     retention: timedelta
 
+    def __str__(self) -> str:
+        return f"lease {self.lease}, retention {self.retention}"
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -176,8 +186,14 @@ class Report:
 class _Refused(Exception):
     """Ends a claim without a win."""
 
-    def __init__(self, outcome: Outcome, key: Key, retry_after: timedelta | None = None) -> None:
-        self.report = Report(outcome, key, "", retry_after=retry_after)
+    def __init__(
+        self,
+        outcome: Outcome,
+        key: Key,
+        retry_after: timedelta | None = None,
+        why: str | None = None,
+    ) -> None:
+        self.report = Report(outcome, key, "", retry_after=retry_after, why=why)
 
 
 def utc_now() -> datetime:
@@ -266,12 +282,12 @@ class Guard:
             if delivery.key(now) == key:
                 if claim is not None:
                     return claim
-                raise _Refused(Outcome.IN_PROGRESS, key, timedelta(seconds=1))
+                raise _Refused(Outcome.IN_PROGRESS, key, timedelta(seconds=1), _CONTENDED)
             # The store's time says that it is of the other kind.
             if claim is not None:
                 self._delete(claim, until)
             key = delivery.key(now)
-        raise _Refused(Outcome.IN_PROGRESS, key, timedelta(seconds=1))
+        raise _Refused(Outcome.IN_PROGRESS, key, timedelta(seconds=1), _CONTENDED)
 
     def _claim_key(
         self, key: Key, delivery: Delivery, attempt_id: str, sent: float, until: float
@@ -310,8 +326,9 @@ class Guard:
                         left = (found.expire_at - reading.time).total_seconds()
                         self._ended.add(key, read_at + left)
                     raise _Refused(Outcome.DUPLICATE, key)
-                case Verdict.IN_PROGRESS, _:
-                    raise _Refused(Outcome.IN_PROGRESS, key, lease_left)
+                case Verdict.IN_PROGRESS, (found, _):
+                    held = f"attempt {found.attempt_id} holds the lease for another {lease_left}"
+                    raise _Refused(Outcome.IN_PROGRESS, key, lease_left, held)
                 case Verdict.OURS, (_, found_version):
                     return won(found_version)
                 case Verdict.TAKE_OVER, (_, found_version):
@@ -330,6 +347,7 @@ class Guard:
             return self._release(claim, why=why)
         try:
             result = work(claim)
+            check_result(result)
         except Fatal as error:
             return self._finish(claim, "failed", error=describe(error), cause=error)
         except Unsettled as error:
@@ -382,7 +400,7 @@ class Guard:
             return Report(
                 Outcome.UNRECORDED, claim.key, claim.attempt_id, claim, cause=cause, why=why
             )
-        outcome = ended if recorded else Outcome.LEASE_LOST
+        outcome, why = (ended, why) if recorded else (Outcome.LEASE_LOST, _OVERTAKEN)
         return Report(
             outcome, claim.key, claim.attempt_id, claim, result=result, cause=cause, why=why
         )
@@ -418,7 +436,7 @@ class Guard:
     ) -> Report:
         try:
             mine = self._delete(claim, time.monotonic() + BUDGET_SECONDS)
-            outcome = Outcome.RELEASED if mine else Outcome.LEASE_LOST
+            outcome, why = (Outcome.RELEASED, why) if mine else (Outcome.LEASE_LOST, _OVERTAKEN)
         except StoreError as failure:
             outcome = Outcome.UNRELEASED
             why = f"{why or 'the job raised'}; the store could not be told: {failure}"

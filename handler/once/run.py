@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from once.functions import check_function
 from once.identity.scheduler import ScheduledDelivery
 from once.protocol import Claim, Fatal
 
@@ -91,7 +92,7 @@ def parse_json(body: bytes) -> Any:
     """Parse a body, with an error that a job author can act on."""
     try:
         return json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadBody(f"the body is not JSON ({error}): {body[:64]!r}") from error
 
 
@@ -111,9 +112,15 @@ def job(name: str) -> Callable[[J], J]:
     ------
     ValueError
         If a function of that name is registered already.
+    TypeError
+        If what is registered is not a plain function.
     """
+    how = '@job("NAME")'
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"a job's name is a text that is not empty, not {name!r}: write {how}")
 
     def register(function: J) -> J:
+        check_function(function, how)
         if name in JOBS:
             raise ValueError(f"two functions are registered as job {name!r}: rename one of them")
         JOBS[name] = function

@@ -1,5 +1,6 @@
 """From an HTTP request to an answer: the rooms in their order, and the one log line."""
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -10,7 +11,7 @@ from once.dispatch import Dispatch
 from once.events import HANDLERS, Handler
 from once.identity import BadDelivery, Delivery
 from once.identity.events import Envelope, read_event
-from once.identity.scheduler import ScheduledDelivery, scheduled
+from once.identity.scheduler import ScheduledDelivery, folded, scheduled
 from once.protocol import Claim, Guard, Report, describe
 from once.run import JOBS, Job, Run
 from once.settings import STARTS, Settings
@@ -65,19 +66,22 @@ class Service:
         begun = time.monotonic()
         with logs.fields(**logs.trace(headers, self._project)):
             if method != "POST":
-                return _refuse(Outcome.METHOD_NOT_ALLOWED, begun, f"{method} is refused: use POST")
+                return refused(Outcome.METHOD_NOT_ALLOWED, begun, f"{method} is refused: use POST")
+            if (missing := _missing(headers, body)) > 0:
+                detail = f"the body was cut off: {missing} bytes are missing"
+                return refused(Outcome.BAD_REQUEST, begun, detail)
             try:
                 envelope = read_event(headers, body)
                 if envelope is not None:
                     return self._deliver_event(envelope, begun)
                 delivery = scheduled(headers)
             except BadDelivery as error:
-                return _refuse(Outcome.BAD_REQUEST, begun, str(error))
+                return refused(Outcome.BAD_REQUEST, begun, str(error))
             function = self._jobs.get(delivery.function)
             if function is None:
                 known = ", ".join(sorted(self._jobs)) or "none"
                 detail = f"no function is registered as {delivery.function!r}; known: {known}"
-                return _refuse(Outcome.UNKNOWN_JOB, begun, detail, delivery.job)
+                return refused(Outcome.UNKNOWN_JOB, begun, detail, delivery.job)
             report = self._guard.run(delivery, _call(function, delivery, body))
             return answered(delivery, report, begun)
 
@@ -88,9 +92,21 @@ class Service:
             for delivery, report, since in self._events.run(envelope)
         ]
         if not answers:
-            return _refuse(Outcome.UNKNOWN_JOB, begun, self._events.unhandled(envelope))
+            return refused(Outcome.UNKNOWN_JOB, begun, self._events.unhandled(envelope))
         worst, _ = max(answers, key=lambda each: (each[0].status, each[1] != Outcome.DUPLICATE))
         return worst
+
+
+def _missing(headers: Mapping[str, str], body: bytes) -> int:
+    """Return how many bytes of the body never came: servers hand on what they got without a word.
+
+    A body that a framework has decompressed cannot be counted.
+    """
+    found = folded(headers)
+    length = found.get("content-length", "")
+    if found.get("content-encoding") or not re.fullmatch("[0-9]{1,18}", length):
+        return 0
+    return int(length) - len(body)
 
 
 def _call(function: Job, delivery: ScheduledDelivery, body: bytes) -> Callable[[Claim], object]:
@@ -102,8 +118,16 @@ def _call(function: Job, delivery: ScheduledDelivery, body: bytes) -> Callable[[
     return work
 
 
-def _refuse(outcome: Outcome, begun: float, detail: str, job: str | None = None) -> Answer:
-    """Answer a request that never reached the store."""
+def refused(outcome: Outcome, begun: float, detail: str, job: str | None = None) -> Answer:
+    """Log and answer a request that never reached the store.
+
+    Parameters
+    ----------
+    begun
+        When it came, on the monotonic clock.
+    detail
+        What is wrong with it.
+    """
     logs.delivery(
         severity(outcome),
         f"{outcome}: {detail}",

@@ -1,9 +1,11 @@
 """The settings of the handler, from its environment."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 from once.protocol import Durations
 from once.run import Job
@@ -17,6 +19,9 @@ RETENTION_SECONDS = "ONCE_RETENTION_SECONDS"
 STARTS = "ONCE_STARTS"
 ENDPOINTS = "ONCE_API_ENDPOINTS"
 
+# Set by Cloud Run services, Cloud Run jobs and App Engine, where a local file would be each
+# instance's own, and the promise void.
+_MANAGED = ("K_SERVICE", "CLOUD_RUN_JOB", "GAE_ENV")
 _DEFAULT_STORE = "sqlite:///.local/runs.db"
 _DEFAULT_LEASE_SECONDS = 360  # the default service timeout of infra/, 5 min, and its margin, 1 min
 _DEFAULT_RETENTION_SECONDS = 7 * 24 * 3600
@@ -59,8 +64,8 @@ def load(environment: Mapping[str, str]) -> Settings:
         If one is missing or wrong; the line names it.
     """
     url = environment.get(STORE) or ""
-    if not url and "K_SERVICE" in environment:
-        _stop(STORE, "is not set: on Cloud Run give firestore://PROJECT/DATABASE")
+    if not url and (platform := next((each for each in _MANAGED if each in environment), None)):
+        _stop(STORE, f"is not set, but {platform} is: there, give firestore://PROJECT/DATABASE")
     try:
         store = open_store(url or _DEFAULT_STORE)
     except ValueError as error:
@@ -75,7 +80,7 @@ def load(environment: Mapping[str, str]) -> Settings:
                 f"= {retention.total_seconds():.0f} is not longer than {name} = "
                 f"{each.total_seconds():.0f}: a run would be forgotten before it could end",
             )
-    project = url.removeprefix("firestore://").split("/")[0] if "firestore" in url else None
+    project = urlsplit(url).netloc if url.startswith("firestore:") else None
     return Settings(
         store,
         Durations(lease, retention),
@@ -90,7 +95,7 @@ def _events(environment: Mapping[str, str]) -> Mapping[str, StackEvent]:
     try:
         return read_stack_events(environment.get(EVENTS) or "")
     except ValueError as error:
-        _stop(EVENTS, f": {error}")
+        _stop(EVENTS, str(error))
 
 
 def _starts(environment: Mapping[str, str]) -> dict[str, Job]:
@@ -110,8 +115,10 @@ def _starts(environment: Mapping[str, str]) -> dict[str, Job]:
 
 def _seconds(environment: Mapping[str, str], name: str, default: int) -> timedelta:
     text = environment.get(name) or str(default)
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10**9:
-        _stop(name, f"= {text!r} is no number of seconds: give a whole number from 1")
+    if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= 10**9:
+        _stop(
+            name, f"= {text[:40]!r} is not a number of seconds: give a whole one, 1 to 1000000000"
+        )
     return timedelta(seconds=int(text))
 
 

@@ -1,10 +1,11 @@
 """The setting ONCE_EVENTS: what the stack's configuration says of its events."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+from once.json_setting import parse_object
 
 EVENTS = "ONCE_EVENTS"
 
@@ -57,29 +58,27 @@ def read_stack_events(text: str) -> Mapping[str, StackEvent]:
     ValueError
         If it has another form; the message says where.
     """
-    events = json.loads(text or "{}")
-    if not isinstance(events, dict):
-        raise ValueError(f"it is no object: give {_FORM}")
+    events = parse_object(text, f"events: give {_FORM}")
     return {name: _read(name, entry) for name, entry in events.items()}
 
 
 def _read(name: str, entry: Any) -> StackEvent:
     if not isinstance(entry, dict):
-        raise ValueError(f"{name} is no object: give {_FORM}")
+        raise ValueError(f"{name} is not an object: give {_FORM}")
     left = dict(entry)
 
     def text(key: str, start: str = "") -> str | None:
         value = left.pop(key, None)
         if value is not None and not (isinstance(value, str) and value.startswith(start) and value):
-            raise ValueError(f"{name}.{key} is {value!r}: give {start or 'a '}...")
+            raise ValueError(f"{name}.{key} is {value!r}: give a text like {start or 'TYPE'}...")
         return value
 
     def number(key: str) -> int | None:
         value = left.pop(key, None)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}.{key} is {value!r}: give a whole number from 1")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10**9:
+            raise ValueError(f"{name}.{key} is {value!r}: give a whole number, 1 to 1000000000")
         return value
 
     seconds = number("maxAgeSeconds")

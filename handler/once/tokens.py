@@ -2,20 +2,26 @@
 
 import inspect
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
 from once import logs
 from once.answer import Answer, Outcome
+from once.functions import check_function
 from once.identity.token import TokenDelivery
 from once.protocol import Claim, Guard
-from once.service import answered
+from once.service import answered, refused
 from once.settings import load
 from once.stopping import told_to_stop
+
+# Of a record's field; a token of any maker is far shorter.
+_TOKEN_CHARACTERS = 1_000
 
 
 @dataclass(frozen=True)
@@ -91,15 +97,22 @@ def once_per_token(
         recorded; `Fatal` ends it for good; any other exception lets the next call try again.
     name
         What the function is called in the key, so that two functions may be given the same token;
-        default: its module and qualified name.
+        default: its module and qualified name. Give it where the function may move or be renamed:
+        under another name, what has ended would run again.
     guard
         The store and its durations; default: one for this process, made from the environment at
         the first call.
 
+    Returns
+    -------
+    Once
+        `bad_request` for a token that is empty, no text or longer than 1,000 characters: the
+        caller's mistake, and the function was not called.
+
     Raises
     ------
     ValueError
-        If the token is empty or no text, or the function has no name of its own.
+        If the function has no name of its own.
     SystemExit
         If the environment has a wrong setting.
 
@@ -111,10 +124,13 @@ def once_per_token(
         done = once_per_token(order["idempotency_token"], lambda call: book(order), name="book")
         return done.answer.body, done.answer.status, done.answer.headers
     """
-    if not isinstance(token, str) or not token:
-        raise ValueError(f"an idempotency token is a text that is not empty, not {token!r}")
     begun = time.monotonic()
-    delivery = TokenDelivery(name or _name(function), token)
+    check_function(function, "once_per_token(token, function)")
+    called = name or _name(function)
+    if problem := _problem(token):
+        refusal = refused(Outcome.BAD_REQUEST, begun, problem, called)
+        return Once(Outcome.BAD_REQUEST, None, None, refusal)
+    delivery = TokenDelivery(called, token)
     work_with = _with_call(function)
 
     def work(claim: Claim) -> object:
@@ -141,11 +157,27 @@ def _with_call(
     return cast(Callable[[Call], object], function)
 
 
+def _problem(token: object) -> str | None:
+    """Return what is wrong with a token that no caller should send, or that no store could hold."""
+    if not isinstance(token, str) or not token:
+        return "the idempotency token is missing: give a text that is not empty"
+    if len(token) > _TOKEN_CHARACTERS:
+        return f"the idempotency token has more than {_TOKEN_CHARACTERS} characters"
+    try:
+        token.encode()
+    except UnicodeEncodeError:
+        return "the idempotency token is not Unicode text"
+    return None
+
+
 def _name(function: Callable[..., object]) -> str:
     name = getattr(function, "__qualname__", "<lambda>")
     if "<lambda>" in name:
         raise ValueError("a function without a name of its own needs one: once_per_token(name=...)")
-    return f"{function.__module__}.{name}"
+    module = function.__module__
+    if module == "__main__":  # the same file has another name when it is imported
+        module = Path(getattr(sys.modules[module], "__file__", None) or module).stem
+    return f"{module}.{name}"
 
 
 _making = threading.Lock()

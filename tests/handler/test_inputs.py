@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import replace
 
 import pytest
@@ -174,3 +175,35 @@ def test_run_tells_the_job_what_it_needs(handler: Handler, lab: Lab) -> None:
     assert record["project"] == "test-project"
     assert record["lease_seconds"] == 360
     assert json.dumps(effect["deadline"]).endswith('+00:00"')
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        {},
+        {"x-goog-pubsub-message-id": "1", "x-goog-pubsub-subscription-name": "projects/p/s/s"},
+        {"ce-id": "1", "ce-source": "s", "ce-type": "t"},
+    ],
+    ids=["run", "message", "event"],
+)
+def test_body_that_was_cut_off_is_refused_and_claims_nothing(
+    mark: dict[str, str], handler: Handler, lab: Lab
+) -> None:
+    delivery = Delivery("count", body=b"{}")
+    headers = {"Host": "x", **delivery.headers, **mark, "Content-Length": "7"}
+    lines = ["POST / HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    request = "\r\n".join([*lines, "", '{"a'])
+    with socket.create_connection(("127.0.0.1", handler.port), timeout=30) as connection:
+        connection.sendall(request.encode())
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.makefile("rb").read()
+
+    assert b"400 BAD REQUEST" in answer
+    assert b"4 bytes are missing" in answer
+    assert lab.backend.get(delivery.key) is None
+    assert handler.post(delivery).outcome == "completed"
+
+
+def test_json_that_is_nested_too_deeply_ends_the_run(handler: Handler) -> None:
+    body = b"[" * 100_000
+    assert handler.post(Delivery("json", body=body)).outcome == "failed"

@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from once.identity import Key
@@ -238,3 +239,18 @@ def test_call_without_any_time_left_is_not_made(store: Store, key: Key) -> None:
 def test_url_that_is_no_store_is_refused_with_the_forms_that_are(url: str) -> None:
     with pytest.raises(ValueError, match="firestore://PROJECT/DATABASE or sqlite:///PATH"):
         open_store(url)
+
+
+def test_sqlite_file_that_was_emptied_is_set_up_again(tmp_path: Path) -> None:
+    store, path = open_store(f"sqlite:///{tmp_path}/runs.db"), tmp_path / "runs.db"
+    assert store.create(Key("run", ("a",)), RECORD, soon()) is not None
+    for each in tmp_path.iterdir():
+        each.write_bytes(b"")
+    assert path.stat().st_size == 0
+
+    assert store.create(Key("run", ("a",)), RECORD, soon()) is not None
+
+
+def test_store_says_where_its_records_stand(tmp_path: Path) -> None:
+    assert str(open_store("sqlite:///a/b.db")) == "SQLite file a/b.db"
+    assert str(open_store("firestore://p/d")) == "Firestore projects/p/databases/d"

@@ -44,8 +44,8 @@ def test_nothing_but_the_name_is_needed() -> None:
 
 
 WRONG: dict[str, tuple[Any, str]] = {
-    "no-json": ("{", "ONCE_STARTS is no JSON"),
-    "no-object": ([], "ONCE_STARTS is no JSON object"),
+    "no-json": ("{", "ONCE_STARTS is not JSON"),
+    "no-object": ([], "ONCE_STARTS is not a JSON object"),
     "key-twice": ('{"a": {}, "a": {}}', "ONCE_STARTS has a key twice"),
     "not-a-number": ('{"a": {"workflow": {"argument": NaN}}}', "ONCE_STARTS has NaN"),
     "no-kind": ({"a": {}}, '"a" must be an object with one of buildTrigger'),
@@ -108,7 +108,7 @@ def test_wrong_start_is_named_in_one_line(starts: object, problem: str) -> None:
 @pytest.mark.parametrize(
     ("endpoints", "problem"),
     [
-        ([], "is no JSON object"),
+        ([], "is not a JSON object"),
         ({"storage": "https://storage.googleapis.com"}, "names 'storage'"),
         ({"run": "run.googleapis.com"}, "must be a base URL"),
         ({"run": "https://"}, "must be a base URL"),

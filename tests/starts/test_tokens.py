@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from once import Fatal, once_per_token
@@ -17,6 +18,7 @@ from once.protocol import Durations, Guard
 from once.tokens import Call
 
 from tests.support.backends import Backend, FirestoreBackend, SqliteBackend
+from tests.support.handler import ROOT
 
 DURATIONS = Durations(lease=timedelta(minutes=5), retention=timedelta(days=7))
 
@@ -130,10 +132,37 @@ def test_second_call_meanwhile_is_in_progress(guard: Guard) -> None:
     assert int(second.answer.headers["Retry-After"]) > 0
 
 
-@pytest.mark.parametrize("token", ["", None, 7, b"a"])
-def test_token_that_is_no_text_is_refused(token: object, guard: Guard) -> None:
-    with pytest.raises(ValueError, match="idempotency token"):
-        once_per_token(token, lambda call: None, name="work", guard=guard)  # type: ignore[arg-type]
+@pytest.mark.parametrize("token", ["", None, 7, b"a", "\ud800", "t" * 1001])
+def test_token_that_no_store_could_hold_is_the_callers_mistake(token: Any, guard: Guard) -> None:
+    called: list[str] = []
+    done = once_per_token(token, lambda: called.append("x"), name="f", guard=guard)
+    assert (done.outcome, done.answer.status, called) == ("bad_request", 400, [])
+    assert "idempotency token" in json.loads(done.answer.body)["detail"]
+
+
+def test_name_of_a_function_is_the_same_whether_its_file_is_run_or_imported(tmp_path: Path) -> None:
+    (tmp_path / "charge.py").write_text(
+        "from once import once_per_token\n"
+        "def charge():\n    print('charged')\n"
+        "def main():\n    print(once_per_token('t', charge).outcome)\n"
+        "if __name__ == '__main__':\n    main()\n"
+    )
+    environment = {
+        "PYTHONPATH": f"{ROOT / 'handler'}:{tmp_path}",
+        "ONCE_STORE": f"sqlite:///{tmp_path}/runs.db",
+    }
+    outputs = [
+        subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for arguments in (["charge.py"], ["-c", "import charge; charge.main()"])
+    ]
+    assert outputs == [["charged", "completed"], ["duplicate"]]
 
 
 def test_function_without_a_name_is_refused(guard: Guard) -> None:

@@ -242,7 +242,7 @@ def _message(push: dict[str, Any], event: Envelope | None = None) -> Envelope:
     """
     message, subscription = push["message"], push["subscription"]
     if not isinstance(message, dict) or not isinstance(subscription, str) or not subscription:
-        raise BadDelivery("message is no object, or subscription no name")
+        raise BadDelivery("message is not an object, or subscription is not a name")
 
     def text(*names: str) -> str:
         """Return a field that stands under one of two spellings."""
@@ -255,7 +255,7 @@ def _message(push: dict[str, Any], event: Envelope | None = None) -> Envelope:
     if not isinstance(attributes, dict) or not all(
         isinstance(value, str) for value in attributes.values()
     ):
-        raise BadDelivery("message.attributes is no object of strings")
+        raise BadDelivery("message.attributes is not an object of strings")
     attempt = push.get("deliveryAttempt") or None
     if attempt is not None and (isinstance(attempt, bool) or not isinstance(attempt, int)):
         raise BadDelivery(f"deliveryAttempt is {attempt!r:.64}: give a number")
@@ -318,7 +318,7 @@ def _encodable(value: str, name: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise BadDelivery(f"{name} of the event is no Unicode text") from None
+        raise BadDelivery(f"{name} of the event is not Unicode text") from None
 
 
 def _json_object(body: bytes, what: str) -> dict[str, Any]:
@@ -333,7 +333,7 @@ def _json_object(body: bytes, what: str) -> dict[str, Any]:
 
 def _base64(value: object, name: str) -> bytes:
     if not isinstance(value, str):
-        raise BadDelivery(f"{name} is no string: give base64")
+        raise BadDelivery(f"{name} is not a string: give base64")
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:

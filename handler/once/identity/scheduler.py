@@ -18,7 +18,8 @@ FUNCTION = "X-Scheduler-Function"
 FORCED_AHEAD = timedelta(seconds=10)
 
 _HOW_TO_RUN_BY_HAND = (
-    "only Cloud Scheduler sends it; to run a job by hand use `gcloud scheduler jobs run JOB`"
+    "every delivery of Cloud Scheduler has it, and this is not a CloudEvent or a Pub/Sub push "
+    "either; to run a job by hand use `gcloud scheduler jobs run JOB`"
 )
 
 # RFC 3339, section 5.6, with the 0 to 9 fractional digits that Google's APIs document.

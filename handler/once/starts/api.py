@@ -133,7 +133,7 @@ def _read(response: "requests.Response") -> Json:
     if 200 <= status < 300:
         if isinstance(body, dict):
             return body
-        raise Lost(f"HTTP {status} with a body that is no JSON object")
+        raise Lost(f"HTTP {status} with a body that is not a JSON object")
     error = body.get("error") if isinstance(body, dict) else None
     error = error if isinstance(error, dict) else {"message": response.text}
     reason = str(error.get("status") or "")

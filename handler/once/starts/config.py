@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from once.json_setting import parse_object
 from once.run import Job
 from once.starts import build_trigger, cloud_run_job, workflow
 from once.starts.api import Api
@@ -47,7 +48,7 @@ def read_endpoints(text: str) -> dict[str, str]:
         If it is wrong; the message continues a line that begins with the setting's name.
     """
     endpoints = dict(DEFAULT_ENDPOINTS)
-    for api, url in _object(_parse(text), "is no JSON object of base URLs").items():
+    for api, url in parse_object(text, "base URLs").items():
         if api not in DEFAULT_ENDPOINTS:
             raise ValueError(f"names {api!r}: there are {_list(DEFAULT_ENDPOINTS)}")
         endpoints[api] = _base_url(api, url)
@@ -62,7 +63,7 @@ def read_starts(text: str, endpoints: Mapping[str, str]) -> dict[str, Job]:
     ValueError
         If it is wrong; the message continues a line that begins with the setting's name.
     """
-    entries = _object(_parse(text), "is no JSON object of function names")
+    entries = parse_object(text, "function names")
     jobs: dict[str, Job] = {}
     for function, entry in entries.items():
         target = _target(json.dumps(function), entry)
@@ -171,32 +172,6 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _parse(text: str) -> object:
-    try:
-        return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constants)
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"is no JSON: {error}") from None
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> Json:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError(f"has a key twice in one object, among {_list(found)}")
-    return found
-
-
-def _no_constants(name: str) -> object:
-    raise ValueError(f"has {name}, which is no JSON")
-
-
-def _object(value: object, problem: str) -> Json:
-    if not isinstance(value, dict):
-        raise ValueError(problem)
-    return value
 
 
 def _list(names: Iterable[str]) -> str:

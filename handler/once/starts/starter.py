@@ -125,7 +125,7 @@ class Starter:
             page = self._api.send(replace(call, query=query), left)
             operations = page.get(self._target.listed) or []
             if not isinstance(operations, list):
-                raise Lost(f"the list's {self._target.listed!r} is no list")
+                raise Lost(f"the list's {self._target.listed!r} is not a list")
             operations = [each for each in operations if isinstance(each, dict)]
             for operation in operations:
                 name = text_in(operation, "name")

@@ -36,6 +36,8 @@ class Transient(Exception):
 class Store(ABC):
     """Four compare-and-set operations; `until` is when the budget ends, on the monotonic clock.
 
+    `str(store)` says where the records stand.
+
     A backend implements the four methods with a leading underscore: one try each, which takes no
     longer than `seconds`. A refused write returns None (or False). A write that was applied though
     its answer was lost is tried again, and then refused: the protocol asks whose the record is.

@@ -60,6 +60,9 @@ class FirestoreStore(Store):
         self._lock = threading.Lock()
         self._client: firestore.Client | None = None
 
+    def __str__(self) -> str:
+        return f"Firestore projects/{self._project}/databases/{self._database}"
+
     def _read(self, key: Key, seconds: float) -> Reading:
         with self._errors():
             snapshot = self._document(key).get(retry=None, timeout=seconds)
@@ -118,13 +121,10 @@ class FirestoreStore(Store):
             raise Transient(f"Firestore: {error}") from error
         except exceptions.PermissionDenied as error:
             raise StoreError(
-                f"Firestore refused: {error}; the service account needs roles/datastore.user "
-                f"on projects/{self._project}/databases/{self._database}"
+                f"{self} refused: {error}; the service account needs roles/datastore.user on it"
             ) from error
         except (exceptions.GoogleAPIError, google.auth.exceptions.GoogleAuthError) as error:
-            raise StoreError(
-                f"Firestore, projects/{self._project}/databases/{self._database}: {error}"
-            ) from error
+            raise StoreError(f"{self}: {error}") from error
 
 
 def _connect(project: str, database: str) -> firestore.Client:

@@ -27,6 +27,8 @@ INSERT OR IGNORE INTO sequence VALUES (1, 0);
 # Julian day 2440587.5 is 1970-01-01. `unixepoch('subsec')` would read better, but needs
 # SQLite 3.42, which is newer than the one of Debian 12.
 _NOW_MS = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
+# Primary result codes that no retry changes: https://www.sqlite.org/rescode.html
+_PERMANENT = (sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_AUTH)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Firestore's TTL deletes within a day or so; here the expired go when a process opens the file,
 # a day late so that both behave alike.
@@ -46,6 +48,9 @@ class SqliteStore(Store):
         self._path = path
         self._lock = threading.Lock()
         self._ready = False
+
+    def __str__(self) -> str:
+        return f"SQLite file {self._path}"
 
     def _read(self, key: Key, seconds: float) -> Reading:
         with self._transaction(seconds) as connection:
@@ -99,10 +104,16 @@ class SqliteStore(Store):
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
-        except (sqlite3.OperationalError, OSError) as error:
-            raise Transient(f"SQLite file {self._path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise StoreError(f"SQLite file {self._path}: {error}") from error
+        except sqlite3.OperationalError as error:
+            self._ready = False  # the file may have been replaced by an empty one
+            if error.sqlite_errorcode & 0xFF in _PERMANENT:
+                raise StoreError(
+                    f"{self}: {error}; this process must be able to write to "
+                    "it, to its -wal and -shm files, and to its folder"
+                ) from error
+            raise Transient(f"{self}: {error}") from error
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise StoreError(f"{self}: {error}") from error
 
     def _connect(self, until: float) -> sqlite3.Connection:
         patience = max(0.0, until - time.monotonic())
@@ -113,7 +124,7 @@ class SqliteStore(Store):
     def _prepare(self, until: float) -> None:
         # Threads that come while another waits for the file must not each wait in turn.
         if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
-            raise Transient(f"SQLite file {self._path}: another thread still waits for it")
+            raise Transient(f"{self}: another thread still waits for it")
         try:
             if self._ready and self._path.exists():
                 return

@@ -22,15 +22,25 @@ def open_store(url: str) -> Store:
     ValueError
         If the URL has neither form.
     """
-    parts = urlsplit(url)
+    wrong = ValueError(f"{url!r} is not a store: give {FORMS}")
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise wrong from None
     path = unquote(parts.path.removeprefix("/"))
+    if parts.query or parts.fragment:
+        raise ValueError(f"{url!r} has a ? or # in it: write %3F or %23, or use another name")
     if parts.scheme == "sqlite" and not parts.netloc and path:
         from once.stores.sqlite import SqliteStore
 
+        if Path(path).is_dir():
+            raise ValueError(f"{url!r} is a directory: give the path of a file")
         return SqliteStore(Path(path))
     if parts.scheme == "firestore" and parts.netloc and path and "/" not in path:
         # Imported here so that a handler on SQLite does not load Google's client.
-        from once.stores.firestore import FirestoreStore
-
+        try:
+            from once.stores.firestore import FirestoreStore
+        except ImportError as error:
+            raise ValueError(f"{url!r} needs google-cloud-firestore: {error}") from error
         return FirestoreStore(parts.netloc, path)
-    raise ValueError(f"{url!r} is no store: give {FORMS}")
+    raise wrong

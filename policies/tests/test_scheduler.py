@@ -349,3 +349,10 @@ def test_waits_are_those_of_the_reference() -> None:
     ).waits()
     found = [wait.total_seconds() for wait in islice(waits, 8)]
     assert found == [10, 20, 40, 80, 160, 240, 300, 300]
+
+
+def test_wait_that_ends_with_the_lease_is_the_one_that_counts() -> None:
+    """10 + 20 + 40 + 80 s: a lease of exactly that ends with the fourth wait."""
+    retries = Retries(min_backoff=timedelta(seconds=10))
+    assert retries.after_lease(timedelta(seconds=150)) == (4, timedelta(seconds=80))
+    assert retries.after_lease(timedelta(seconds=151)) == (5, timedelta(seconds=160))

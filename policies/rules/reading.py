@@ -270,7 +270,7 @@ def duration(text: str) -> timedelta | None:
 
 def seconds(length: timedelta) -> str:
     """Write a duration as Google's APIs do."""
-    return f"{length.total_seconds():g}s"
+    return f"{length.total_seconds():.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def _known_first(items: Sequence[Any]) -> Iterator[Any]:

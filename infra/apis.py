@@ -15,6 +15,9 @@ def needed(config: StackConfig) -> tuple[str, ...]:
         "artifactregistry": config.image is None,
         "cloudbuild": any(isinstance(start, BuildTrigger) for start in starts),
         "eventarc": any(isinstance(event.source, EventarcSource) for event in config.events),
+        "eventarcpublishing": any(
+            isinstance(event.source, EventarcSource) for event in config.events
+        ),
         "monitoring": config.alert_channels is not None,
         "pubsub": bool(config.events),
         "secretmanager": any(service.secrets for service in config.services.values()),

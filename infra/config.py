@@ -14,8 +14,6 @@ from infra.keys.services import ServiceReader
 from infra.keys.starts import StartReader
 from infra.model import PROXY, PROXY_TIMING, Database, Job, Service, StackConfig
 from infra.reading import (
-    NO_ENTRIES,
-    NO_STRINGS,
     Problem,
     Problems,
     Section,
@@ -23,8 +21,6 @@ from infra.reading import (
     flag,
     listed,
     one_of,
-    string_map,
-    strings,
     written,
 )
 
@@ -88,6 +84,7 @@ class _Loader:
         secret_keys: Collection[str],
     ) -> None:
         self.problems = Problems()
+        self.warnings: list[str] = []
         self.top = Section(raw, "", self.problems)
         provider = Section({"gcp:project": project, "gcp:region": region}, "", self.problems)
         self.project = provider.need(
@@ -124,7 +121,7 @@ class _Loader:
             services, jobs = self._with_example(names, services, jobs)
         if any(job.start for job in jobs):
             services = {**services, PROXY: Service(PROXY, PROXY_TIMING)}
-        unprotected = top.get("unprotected", strings, NO_STRINGS)
+        unprotected = top.strings("unprotected")
         for index, service in enumerate(unprotected):
             if service not in services:
                 self.problems.add(
@@ -141,7 +138,7 @@ class _Loader:
             database=self._database(name),
             retention=top.get("retention", duration, DEFAULT_RETENTION),
             scheduler_region=top.get("schedulerRegion", values.region, self.region),
-            labels=self._labels(),
+            labels=top.entries("labels", values.label_key, values.label_value),
             alert_channels=self._alerts(),
             image=top.get("image", values.image, None),
             services=services,
@@ -149,7 +146,7 @@ class _Loader:
             jobs=jobs,
             events=events,
             examples=examples,
-            warnings=tuple(job_reader.warnings),
+            warnings=(*job_reader.warnings, *self.warnings),
         )
         top.finish()
         self._check_retention(config)
@@ -179,11 +176,17 @@ class _Loader:
         create = section.get("create", flag, True)
         database = Database(
             name=section.get("name", values.database, name),
-            location=section.get("location", values.location, self.region),
+            location=section.get("location", values.database_location, self.region),
             create=create,
             manage_fields=section.get("manageFields", flag, create),
         )
         section.finish()
+        if not create and "manageFields" not in section.raw:
+            self.warnings.append(
+                "database.create: false leaves the database as it is, so its records stay for ever "
+                "and their timestamps are indexed: set database.manageFields: true, or false after "
+                "the two commands of docs/deploying.md"
+            )
         if create and database.name == "(default)":
             self.problems.add(
                 section.at("name"), "exists once per project: choose a name, or set create: false"
@@ -195,21 +198,11 @@ class _Loader:
             )
         return database
 
-    def _labels(self) -> Mapping[str, str]:
-        labels = self.top.get("labels", string_map, NO_ENTRIES)
-        for key, value in labels.items():
-            path = f"labels.{key}"
-            self.problems.check(path, key, values.label_key)
-            self.problems.check(path, value, values.label_value)
-        return labels
-
     def _alerts(self) -> tuple[str, ...] | None:
         alerts = self.top.section("alerts")
         if alerts is None:
             return None
-        channels = alerts.get("channels", strings, NO_STRINGS)
-        for index, channel in enumerate(channels):
-            self.problems.check(f"{alerts.at('channels')}[{index}]", channel, values.channel)
+        channels = alerts.strings("channels", values.channel)
         alerts.finish()
         return channels
 
@@ -217,11 +210,10 @@ class _Loader:
         needs = [(timing.needed_retention(job.timing, job.retry), job.name) for job in config.jobs]
         needed, job = max(needs, default=(timedelta(), ""))
         if config.retention <= needed:
-            self.problems.add(
+            self.top.refuse(
                 "retention",
                 f"is over before the last retry of {job}: more than {written(needed)} is needed, "
                 f"and {written(DEFAULT_RETENTION)} is the default",
-                written(config.retention),
             )
         # A record is kept from its claim, which no event meets before it was published.
         kept, event = max(
@@ -229,11 +221,10 @@ class _Loader:
             default=(timedelta(), ""),
         )
         if config.retention < kept:
-            self.problems.add(
+            self.top.refuse(
                 "retention",
                 f"is over while {event} can still be delivered again, and would take effect again: "
                 f"at least {written(kept)} is needed, as long as Pub/Sub keeps its messages",
-                written(config.retention),
             )
 
 

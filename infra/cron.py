@@ -117,7 +117,7 @@ def check_zone(name: str) -> None:
     if name == "UTC":
         return
     if name not in zones():
-        near = get_close_matches(name, zones(), 1)
+        near = get_close_matches(name, [one for one in zones() if "/" in one], 1)
         hint = f"did you mean {near[0]}?" if near else "for example Europe/Berlin or Etc/UTC"
         raise ValueError(f"is no time zone of the IANA database; {hint}")
     if "/" not in name:

@@ -6,20 +6,22 @@ ValueError with a reason. `finish` then reports the keys nobody asked for.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from difflib import get_close_matches
 from typing import TypeVar
 
 T = TypeVar("T")
 D = TypeVar("D")
 
-NO_ENTRIES: Mapping[str, str] = {}
-NO_STRINGS: tuple[str, ...] = ()
-
 _LONGEST_VALUE = 80
+_LONGEST_DURATION = timedelta(days=36500)
+_EXACT = 2**53
+"""Up to here a JSON number is the same to every reader, the engine among them."""
+
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(?:\d+[dhms])+")
 
@@ -60,70 +62,6 @@ class Problems:
             self.add(path, str(error), value)
 
 
-@dataclass
-class Section:
-    """A mapping of the input, at its path."""
-
-    raw: Mapping[str, object]
-    path: str
-    problems: Problems
-    asked: list[str] = field(default_factory=list)
-
-    def at(self, key: str) -> str:
-        """Return the path of a key in this section."""
-        return f"{self.path}.{key}" if self.path else key
-
-    def get(self, key: str, check: Callable[[object], T], default: D) -> T | D:
-        """Return the checked value of `key`, or `default` where it is absent or wrong."""
-        self.asked.append(key)
-        value = self.raw.get(key)
-        if value is None or value == "":
-            return default
-        try:
-            return check(value)
-        except ValueError as error:
-            self.problems.add(self.at(key), str(error), value)
-            return default
-
-    def need(self, key: str, check: Callable[[object], T], stand_in: D, hint: str) -> T | D:
-        """Return the checked value of `key`; its absence is a problem that `hint` explains."""
-        if self.raw.get(key) in (None, ""):
-            self.problems.add(self.at(key), f"is missing: {hint}")
-        return self.get(key, check, stand_in)
-
-    def section(self, key: str) -> "Section | None":
-        """Return the mapping under `key`, or None where there is none."""
-        raw = self.get(key, mapping, None)
-        return None if raw is None else Section(raw, self.at(key), self.problems)
-
-    def named(self, key: str, what: str) -> "Iterator[tuple[str, Section]]":
-        """Yield the name and the section of each entry of the mapping under `key`."""
-        for name, raw in (self.get(key, mapping, None) or {}).items():
-            path = f"{self.at(key)}.{name}"
-            if raw is None or isinstance(raw, Mapping):
-                yield str(name), Section(raw or {}, path, self.problems)
-            else:
-                self.problems.add(path, f"is not a mapping: {what}", raw)
-
-    def each(self, key: str, what: str) -> "Iterator[Section]":
-        """Yield each entry of the list of mappings under `key`."""
-        for index, raw in enumerate(self.get(key, sequence, NO_STRINGS)):
-            path = f"{self.at(key)}[{index}]"
-            if isinstance(raw, Mapping):
-                yield Section(raw, path, self.problems)
-            else:
-                self.problems.add(path, f"is not a mapping: {what}", raw)
-
-    def finish(self) -> None:
-        """Report each key that nobody asked for, with the nearest one that exists."""
-        for key, value in self.raw.items():
-            if key in self.asked:
-                continue
-            near = get_close_matches(str(key), self.asked, 1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(self.asked)}"
-            self.problems.add(self.at(str(key)), f"is not a known key; {hint}", value)
-
-
 def mapping(value: object) -> Mapping[str, object]:
     """Check for a mapping."""
     if not isinstance(value, Mapping):
@@ -141,7 +79,8 @@ def sequence(value: object) -> tuple[object, ...]:
 def text(value: object) -> str:
     """Check for a string."""
     if not isinstance(value, str):
-        raise ValueError(f'is not a string: write it in quotes, "{value}"')
+        shown = json.dumps(value, default=str).strip('"')
+        raise ValueError(f'is not a string: write it in quotes, "{shown}"')
     return value
 
 
@@ -195,21 +134,36 @@ def duration(value: object) -> timedelta:
     if not _DURATION.fullmatch(text(value)):
         raise ValueError("is not a duration: write 90s, 5m, 1h30m or 7d")
     parts = re.findall(r"(\d+)([dhms])", text(value))
-    return timedelta(seconds=sum(int(amount) * _UNITS[unit] for amount, unit in parts))
+    seconds = sum(int(amount) * _UNITS[unit] for amount, unit in parts)
+    if seconds > _LONGEST_DURATION.total_seconds():
+        raise ValueError(f"is longer than {_LONGEST_DURATION.days}d")
+    return timedelta(seconds=seconds)
 
 
-def strings(value: object) -> tuple[str, ...]:
-    """Check for a list of strings."""
-    return tuple(text(each) for each in sequence(value))
+def json_value(value: object) -> object:
+    """Check for what reaches the handler as it stands here: YAML can say more than JSON can."""
+    for path, each in _leaves(value):
+        where = f" at {path}" if path else ""
+        if isinstance(each, date):
+            raise ValueError(f"has a date{where}, which JSON has not: write it in quotes")
+        if isinstance(each, int | float) and not (math.isfinite(each) and abs(each) <= _EXACT):
+            raise ValueError(
+                f"has a number{where} that JSON does not keep as it is: write it in quotes"
+            )
+    return value
 
 
-def string_map(value: object) -> Mapping[str, str]:
-    """Check for a mapping from strings to strings."""
-    entries = mapping(value)
-    wrong = [key for key, each in entries.items() if not isinstance(each, str)]
-    if wrong:
-        raise ValueError(f"has values that are no strings; quote them: {', '.join(wrong)}")
-    return {str(key): str(each) for key, each in entries.items()}
+def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            at = f"{path}.{key}" if path else str(key)
+            yield at, key
+            yield from _leaves(inner, at)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{index}]")
+    else:
+        yield path, value
 
 
 def written(value: timedelta) -> str:
@@ -222,6 +176,98 @@ def written(value: timedelta) -> str:
         if amount:
             parts.append(f"{amount}{unit}")
     return "".join(parts)
+
+
+@dataclass
+class Section:
+    """A mapping of the input, at its path."""
+
+    raw: Mapping[str, object]
+    path: str
+    problems: Problems
+    asked: list[str] = field(default_factory=list)
+
+    def at(self, key: str) -> str:
+        """Return the path of a key in this section."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def given(self, keys: Iterable[str]) -> list[str]:
+        """Return those of `keys` that have a value."""
+        return [key for key in keys if self.raw.get(key) not in (None, "")]
+
+    def get(self, key: str, check: Callable[[object], T], default: D) -> T | D:
+        """Return the checked value of `key`, or `default` where it is absent or wrong."""
+        self.asked.append(key)
+        if not self.given([key]):
+            return default
+        try:
+            return check(self.raw[key])
+        except ValueError as error:
+            self.refuse(key, str(error))
+            return default
+
+    def need(self, key: str, check: Callable[[object], T], stand_in: D, hint: str) -> T | D:
+        """Return the checked value of `key`; its absence is a problem that `hint` explains."""
+        if not self.given([key]):
+            self.problems.add(self.at(key), f"is missing: {hint}")
+        return self.get(key, check, stand_in)
+
+    def refuse(self, key: str, reason: str) -> None:
+        """Note what is wrong with the value of `key`, shown as it was written."""
+        self.problems.add(self.at(key), reason, self.raw.get(key))
+
+    def strings(self, key: str, check: Callable[[object], object] = text) -> tuple[str, ...]:
+        """Return the list of strings under `key`; what is wrong is noted per entry."""
+        given = self.get(key, sequence, ())
+        for index, value in enumerate(given):
+            self.problems.check(f"{self.at(key)}[{index}]", value, check)
+        return tuple(value for value in given if isinstance(value, str))
+
+    def entries(
+        self,
+        key: str,
+        check_name: Callable[[object], object] = text,
+        check_value: Callable[[object], object] = text,
+    ) -> Mapping[str, str]:
+        """Return the mapping of strings under `key`; what is wrong is noted per entry."""
+        given = self.get(key, mapping, None) or {}
+        for name, value in given.items():
+            path = f"{self.at(key)}.{name}"
+            self.problems.check(path, name, check_name)
+            self.problems.check(path, value, check_value)
+        return {str(name): value for name, value in given.items() if isinstance(value, str)}
+
+    def section(self, key: str) -> "Section | None":
+        """Return the mapping under `key`, or None where there is none."""
+        raw = self.get(key, mapping, None)
+        return None if raw is None else Section(raw, self.at(key), self.problems)
+
+    def named(self, key: str, what: str) -> "Iterator[tuple[str, Section]]":
+        """Yield the name and the section of each entry of the mapping under `key`."""
+        for name, raw in (self.get(key, mapping, None) or {}).items():
+            path = f"{self.at(key)}.{name}"
+            if raw is None or isinstance(raw, Mapping):
+                yield str(name), Section(raw or {}, path, self.problems)
+            else:
+                self.problems.add(path, f"is not a mapping: {what}", raw)
+
+    def each(self, key: str, what: str) -> "Iterator[Section]":
+        """Yield each entry of the list of mappings under `key`."""
+        for index, raw in enumerate(self.get(key, sequence, ())):
+            path = f"{self.at(key)}[{index}]"
+            if isinstance(raw, Mapping):
+                yield Section(raw, path, self.problems)
+            else:
+                self.problems.add(path, f"is not a mapping: {what}", raw)
+
+    def finish(self) -> None:
+        """Report each key that nobody asked for, with the nearest one that exists."""
+        for key, value in self.raw.items():
+            if key in self.asked:
+                continue
+            near = get_close_matches(str(key), self.asked, 1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(self.asked)}"
+            self.problems.add(self.at(str(key)), f"is not a known key; {hint}", value)
 
 
 def listed(items: Iterable[str]) -> str:

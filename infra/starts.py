@@ -23,6 +23,10 @@ from infra.model import BuildTrigger, CloudRunJob, Start, Workflow
 _JOB_ROLES = ("roles/run.jobsExecutorWithOverrides", "roles/run.viewer")
 
 
+_COMPUTE = "developer.gserviceaccount.com"
+"""Addresses of Compute Engine's default accounts have no project's id; IAM takes `-` for it."""
+
+
 def as_setting(starts: Mapping[str, Start]) -> Mapping[str, object]:
     """Return what `ONCE_STARTS` says: each function's target, as the handler reads it."""
     return {function: _target(start) for function, start in starts.items()}
@@ -72,10 +76,11 @@ def grant(
     builders = {start.service_account for start in starts if isinstance(start, BuildTrigger)}
     for email in sorted(filter(None, builders)):
         domain = email.partition("@")[2]
+        owner = "-" if domain == _COMPUTE else domain.partition(".")[0]
         granted.append(
             serviceaccount.IAMMember(
                 f"proxy-acts-as-{email}",
-                service_account_id=f"projects/{domain.partition('.')[0]}/serviceAccounts/{email}",
+                service_account_id=f"projects/{owner}/serviceAccounts/{email}",
                 role="roles/iam.serviceAccountUser",
                 member=member,
                 opts=opts,

@@ -7,9 +7,16 @@ from infra import cron, timing
 from infra.reading import duration, matching, text, written
 
 identifier = matching(r"[A-Za-z0-9_-]{1,450}", "takes letters, digits, - and _ only")
-location = matching(r"[a-z]+(-[a-z]+)?[0-9]*", "is no location, such as europe-west1")
+location = matching(
+    r"[a-z]+-[a-z]+[0-9]+|global|us|eu|asia|(asia|eur|nam)[0-9]",
+    "is no location, such as europe-west1, eu or global",
+)
+database_location = matching(
+    r"[a-z]+-[a-z]+[0-9]+|(eur|nam)[0-9]",
+    "is no location of Firestore, such as europe-west1 or eur3",
+)
 region = matching(r"[a-z]+-[a-z]+[0-9]+", "is no region, such as europe-west1")
-project_number = matching(r"[1-9]\d{5,18}", "is no project number: digits only")
+_project_number = matching(r"[1-9]\d{5,18}", "is no project number: digits only")
 project = matching(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", "is no project id, such as my-project-1")
 _env_name = matching(r"[A-Za-z_][A-Za-z0-9_]*", "is no name of an environment variable")
 label_key = matching(
@@ -41,24 +48,51 @@ channel = matching(
     "is no notification channel: projects/PROJECT/notificationChannels/NUMBER",
 )
 service_account = matching(
-    r"[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z][a-z0-9-]{4,28}[a-z0-9]\.iam\.gserviceaccount\.com",
-    "is no service account of a user: NAME@PROJECT.iam.gserviceaccount.com",
+    r"[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z][a-z0-9-]{4,28}[a-z0-9]\.iam\.gserviceaccount\.com"
+    r"|[1-9]\d+-compute@developer\.gserviceaccount\.com",
+    "is no service account of a build: NAME@PROJECT.iam.gserviceaccount.com, or "
+    "NUMBER-compute@developer.gserviceaccount.com",
 )
 event_name = matching(
     r"(?!.*-dead$)[a-z][a-z0-9-]{1,40}[a-z0-9]",
     "takes 3 to 42 of a-z, 0-9 and -, and does not end in -dead, as dead letters do",
 )
 topic = matching(r"(projects/[^/]+/topics/)?[A-Za-z][A-Za-z0-9._~+%-]{2,254}", "is no topic's name")
+bucket = matching(
+    r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]", "is no bucket's name: without gs:// and without a path"
+)
+queue = matching(r"[A-Za-z0-9-]{1,500}", "is no queue's name: letters, digits and -")
+dataset = matching(r"\w{1,1024}", "is no dataset's name: letters, digits and _")
+target_name = matching(
+    r"(projects/.+/)?[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "takes letters, digits, - and _ only"
+)
+_event_type = matching(
+    r"[A-Za-z][\w-]*(\.[\w-]+)+",
+    "is no CloudEvents type, such as google.cloud.storage.object.v1.finalized",
+)
 image = matching(
     r"[^@\s]+@sha256:[0-9a-f]{64}",
     "is no digest: write REGISTRY/IMAGE@sha256:..., so that what was tested is what runs",
 )
 
 
-_CPUS = ("1", "2", "4", "6", "8")
+_MEMORY = {
+    "1": ("128Mi", "4Gi"),
+    "2": ("128Mi", "8Gi"),
+    "4": ("2Gi", "16Gi"),
+    "6": ("4Gi", "24Gi"),
+    "8": ("4Gi", "32Gi"),
+}
 _BASIC_ROLES = ("roles/owner", "roles/editor", "roles/viewer")
-_OWN_VARIABLES = ("THREADS", "PORT", "WORKERS", "GOOGLE_CLOUD_PROJECT")
-_OWN_PREFIXES = ("ONCE_", "K_", "CLOUD_RUN_", "X_GOOGLE_")
+_OWN_VARIABLES = (
+    "THREADS",
+    "PORT",
+    "WORKERS",
+    "GOOGLE_CLOUD_PROJECT",
+    "FIRESTORE_EMULATOR_HOST",
+    "PUBSUB_EMULATOR_HOST",
+)
+_OWN_PREFIXES = ("ONCE_", "K_", "CLOUD_RUN_", "X_GOOGLE_", "FUNCTION_")
 _REFUSED_HEADERS = {
     "host": "Cloud Scheduler sets it from the URL",
     "user-agent": "Cloud Scheduler replaces it",
@@ -72,6 +106,12 @@ _REFUSED_PREFIXES = {
     "x-appengine-": "Google replaces it",
     "x-scheduler-": "the program sets it; it identifies the run",
 }
+
+
+def project_number(value: object) -> str:
+    """Check for a project's number, with or without quotes."""
+    plain = isinstance(value, int) and not isinstance(value, bool)
+    return _project_number(str(value) if plain else value)
 
 
 def expression(value: object) -> str:
@@ -124,7 +164,7 @@ def event_backoff(value: object) -> timedelta:
 
 def event_type(value: object) -> str:
     """Check for a CloudEvents type whose delivery is best left to Eventarc."""
-    found = text(value)
+    found = _event_type(value)
     if found == "google.cloud.pubsub.topic.v1.messagePublished":
         raise ValueError(
             "is a Pub/Sub message: use pubsub, which has retries and a dead-letter topic"
@@ -134,15 +174,20 @@ def event_type(value: object) -> str:
 
 def cpu(value: object) -> str:
     """Check for a number of CPUs that Cloud Run offers."""
-    number = str(value)
-    if number in _CPUS or (re.fullmatch(r"0\.\d{1,2}", number) and float(number) >= 0.08):
+    number = f"{value:g}" if isinstance(value, float) else str(value)
+    if number in _MEMORY or (re.fullmatch(r"0\.\d{1,2}", number) and float(number) >= 0.08):
         return number
-    raise ValueError(f"is no number of CPUs: 0.08 to 0.99, or {', '.join(_CPUS)}")
+    raise ValueError(f"is no number of CPUs: 0.08 to 0.99, or {', '.join(_MEMORY)}")
 
 
-def least_memory(cpus: str) -> str:
-    """Return the least memory for so many CPUs: 4 need 2 GiB, more need 4."""
-    return "2Gi" if cpus == "4" else "4Gi" if cpus in ("6", "8") else "128Mi"
+def memory_range(cpus: str) -> tuple[str, str]:
+    """Return the least and the most memory for so many CPUs.
+
+    Source: https://cloud.google.com/run/docs/configuring/services/cpu
+    """
+    if cpus not in _MEMORY:
+        return "128Mi", "512Mi" if float(cpus) < 0.5 else "1Gi"
+    return _MEMORY[cpus]
 
 
 def mebibytes(amount: str) -> int:
@@ -162,7 +207,7 @@ def variable(value: object) -> str:
     """Check for an environment variable that is the user's to set."""
     name = _env_name(value)
     if name in _OWN_VARIABLES or name.startswith(_OWN_PREFIXES):
-        raise ValueError("is set by the program or by Cloud Run; use another name")
+        raise ValueError("is set by the program, the image or Cloud Run; use another name")
     return name
 
 

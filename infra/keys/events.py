@@ -1,17 +1,17 @@
 """The key `events`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from infra import timing, values
 from infra.keys.services import chosen_service
 from infra.model import Event, EventarcSource, PubSubSource, Service
 from infra.reading import (
-    NO_ENTRIES,
     Problems,
     Section,
     flag,
-    string_map,
+    listed,
     text,
     whole,
     written,
@@ -19,6 +19,16 @@ from infra.reading import (
 from infra.timing import Timing
 
 DEFAULT_MAX_ATTEMPTS = 10
+
+_NEEDED_FILTERS = {
+    "google.cloud.storage.": ("bucket",),
+    "google.cloud.firestore.": ("database",),
+    "google.cloud.audit.log.": ("methodName", "serviceName"),
+}
+"""What Eventarc asks for beside the type, by the type's beginning.
+
+Source: https://cloud.google.com/eventarc/docs/reference/supported-events
+"""
 
 
 class EventReader:
@@ -65,21 +75,24 @@ class EventReader:
                 f"at most, or move {name} to a service of its own",
                 written(timing_.timeout),
             )
+        kinds = section.given(("pubsub", "eventarc"))
         pubsub, eventarc = section.section("pubsub"), section.section("eventarc")
         max_age = section.get("maxAge", values.positive, None)
         max_attempts = section.get("maxAttempts", whole(1, 100), None)
         section.finish()
+        if len(kinds) != 1:
+            self.problems.add(section.path, "needs exactly one of pubsub, eventarc")
+            return None
         source: PubSubSource | EventarcSource
-        if pubsub is not None and eventarc is None:
+        if pubsub is not None:
             source = self._pubsub(pubsub, timing_)
-        elif eventarc is not None and pubsub is None:
+        elif eventarc is not None:
             source = self._eventarc(eventarc)
         else:
-            self.problems.add(section.path, "names no single source: one of pubsub, eventarc")
             return None
         needed = timing.event_lifetime(timing_, source.max_backoff)
         if max_age is not None and max_age < needed:
-            self._too_short(section.at("maxAge"), max_age, "dropped", needed)
+            _too_short(section, "maxAge", "dropped", needed)
         if max_attempts is not None:
             self._check_attempts(section, max_attempts, source, timing_)
         return Event(name, service, timing_, source, max_age, max_attempts)
@@ -105,19 +118,11 @@ class EventReader:
             return
         self.problems.add(section.at("maxAttempts"), reason, max_attempts)
 
-    def _too_short(self, path: str, given: timedelta, fate: str, needed: timedelta) -> None:
-        self.problems.add(
-            path,
-            f"is over before a crashed attempt's lease surely is: the event would be {fate} "
-            f"unseen; at least {written(needed)} would work (timeout, lease and longest wait)",
-            written(given),
-        )
-
     def _pubsub(self, source: Section, timing_: Timing) -> PubSubSource:
         topic = source.get("topic", values.topic, None)
         if topic and "/" not in topic:
             topic = f"projects/{self.project}/topics/{topic}"
-        bucket = source.get("bucket", text, None)
+        bucket = source.get("bucket", values.bucket, None)
         if topic and bucket:
             self.problems.add(source.path, "has a topic and a bucket; a bucket's topic is its own")
         max_attempts = self._max_attempts(source)
@@ -130,22 +135,23 @@ class EventReader:
             ordering=source.get("ordering", flag, False),
             retention=source.get("retention", values.message_retention, timedelta(days=7)),
             max_attempts=max_attempts,
-            min_backoff=source.get(
-                "minBackoff", values.event_backoff, timedelta() if at_once else default
-            ),
-            max_backoff=source.get(
-                "maxBackoff",
-                values.event_backoff,
-                timedelta() if at_once else timing.MAX_EVENT_BACKOFF,
-            ),
+            min_backoff=source.get("minBackoff", values.event_backoff, default),
+            max_backoff=source.get("maxBackoff", values.event_backoff, timing.MAX_EVENT_BACKOFF),
         )
         source.finish()
+        if at_once:
+            for key in source.given(("minBackoff", "maxBackoff")):
+                source.refuse(key, "has no use next to immediate: remove one of them")
+            found = replace(found, min_backoff=timedelta(), max_backoff=timedelta())
         self._check_backoffs(source, found, timing_)
         return found
 
     def _max_attempts(self, source: Section) -> int | None:
         if source.raw.get("deadLetter") is False:
             return source.get("deadLetter", lambda _: None, None)
+        if source.raw.get("deadLetter") is True:
+            source.refuse("deadLetter", "is the default: write false, or {maxAttempts: 10}")
+            return source.get("deadLetter", lambda _: DEFAULT_MAX_ATTEMPTS, None)
         dead_letter = source.section("deadLetter") or Section({}, source.path, self.problems)
         found = dead_letter.get("maxAttempts", whole(5, 100), DEFAULT_MAX_ATTEMPTS)
         dead_letter.finish()
@@ -153,32 +159,45 @@ class EventReader:
 
     def _check_backoffs(self, source: Section, found: PubSubSource, timing_: Timing) -> None:
         if found.min_backoff > found.max_backoff:
-            self.problems.add(
-                source.at("minBackoff"),
-                f"is longer than maxBackoff, which is {written(found.max_backoff)}",
-                written(found.min_backoff),
+            source.refuse(
+                "minBackoff", f"is longer than maxBackoff, which is {written(found.max_backoff)}"
             )
             return
         if found.max_attempts is not None:
             needed = timing.event_min_backoff(timing_, found.max_attempts)
             if found.min_backoff < needed:
-                self.problems.add(
-                    source.at("minBackoff"),
+                source.refuse(
+                    "immediate" if source.raw.get("immediate") else "minBackoff",
                     f"uses up the {found.max_attempts} delivery attempts while a crashed one still "
                     f"holds its lease ({written(timing_.lease)}): at least {written(needed)} would "
                     "work, or more attempts, or deadLetter: false",
-                    written(found.min_backoff),
                 )
         lifetime = timing.event_lifetime(timing_, found.max_backoff)
         if found.retention < lifetime:
-            self._too_short(source.at("retention"), found.retention, "lost", lifetime)
+            _too_short(source, "retention", "lost", lifetime)
 
     def _eventarc(self, source: Section) -> EventarcSource:
         found = EventarcSource(
             type=source.need("type", values.event_type, "", "a CloudEvents type"),
             location=source.get("location", values.location, self.region),
-            filters=source.get("filters", string_map, NO_ENTRIES),
-            path_patterns=source.get("pathPatterns", string_map, NO_ENTRIES),
+            filters=source.entries("filters"),
+            path_patterns=source.entries("pathPatterns"),
         )
         source.finish()
+        if "type" in {*found.filters, *found.path_patterns}:
+            source.problems.add(source.at("filters.type"), "is given by eventarc.type")
+        for prefix, attributes in _NEEDED_FILTERS.items():
+            missing = {*attributes} - {*found.filters, *found.path_patterns}
+            if found.type.startswith(prefix) and missing:
+                source.problems.add(
+                    source.at("filters"), f"needs {listed(missing)} for {found.type}"
+                )
         return found
+
+
+def _too_short(section: Section, key: str, fate: str, needed: timedelta) -> None:
+    section.refuse(
+        key,
+        f"is over before a crashed attempt's lease surely is: the event would be {fate} "
+        f"unseen; at least {written(needed)} would work (timeout, lease and longest wait)",
+    )

@@ -9,14 +9,13 @@ from infra.keys.services import chosen_service
 from infra.keys.starts import StartReader
 from infra.model import DEFAULT_TIMING, PROXY, PROXY_TIMING, AppEngine, Job, Service, Start
 from infra.reading import (
-    NO_ENTRIES,
     Problems,
     Section,
     duration,
     flag,
+    json_value,
     listed,
     matching,
-    string_map,
     text,
     whole,
     written,
@@ -92,7 +91,7 @@ class JobReader:
             start=start,
             app_engine=app_engine,
             body=self._body(section, start),
-            headers=self._headers(section),
+            headers=section.entries("headers", values.header, values.header_value),
             paused=section.get("paused", flag, False),
         )
         section.finish()
@@ -103,8 +102,7 @@ class JobReader:
     def _target(
         self, section: Section, start: Start | None, app_engine: AppEngine | None
     ) -> str | None:
-        targets = ("service", "start", "appEngine")
-        named = [key for key in targets if section.raw.get(key) not in (None, "")]
+        named = section.given(("service", "start", "appEngine"))
         if len(named) > 1:
             self.problems.add(section.path, f"has more than one target: {listed(named)}")
         if named in ([], ["service"]):
@@ -129,18 +127,10 @@ class JobReader:
         return found, timeout
 
     def _body(self, section: Section, start: Start | None) -> object:
-        body = section.get("body", lambda value: value, None)
+        body = section.get("body", json_value, None)
         if start and body is not None:
             self.problems.add(section.at("body"), "has no use next to start: give it an argument")
         return body
-
-    def _headers(self, section: Section) -> Mapping[str, str]:
-        headers = section.get("headers", string_map, NO_ENTRIES)
-        for header, value in headers.items():
-            path = f"{section.at('headers')}.{header}"
-            self.problems.check(path, header, values.header)
-            self.problems.check(path, value, values.header_value)
-        return headers
 
     def _retry(self, section: Section, timing_: Timing) -> Retry:
         default = timing.default_retry(timing_)
@@ -156,10 +146,8 @@ class JobReader:
         )
         override.finish()
         if retry.min_backoff > retry.max_backoff:
-            self.problems.add(
-                override.at("minBackoff"),
-                f"is longer than maxBackoff, which is {written(retry.max_backoff)}",
-                written(retry.min_backoff),
+            override.refuse(
+                "minBackoff", f"is longer than maxBackoff, which is {written(retry.max_backoff)}"
             )
         elif not retry.outlasts_lease(timing_):
             needed = retry.needed_duration(timing_)
@@ -179,8 +167,10 @@ class JobReader:
         fitting = timing.fitting_timeout(period)
         if fitting is None:
             cure = "no timeout is short enough, so a crash can cost the next run"
-        elif job.service == PROXY or job.service is None:
-            cure = f"a timeout of {written(fitting)} would fit"
+        elif job.service == PROXY:
+            cure = "the proxy's timeout is fixed, so a crash can cost the next run"
+        elif job.service is None:
+            cure = f"an appEngine.timeout of {written(fitting)} would fit"
         else:
             cure = (
                 f"a timeout of {written(fitting)} would fit: set it for {job.service}, or move "

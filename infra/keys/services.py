@@ -16,14 +16,10 @@ from infra.model import (
     Vpc,
 )
 from infra.reading import (
-    NO_ENTRIES,
-    NO_STRINGS,
     Problems,
     Section,
     listed,
     one_of,
-    string_map,
-    strings,
     text,
     whole,
 )
@@ -32,7 +28,12 @@ from infra.timing import Timing
 DEFAULT_SERVICE = "handler"
 RESERVED_SERVICES = (PROXY, SCHEDULER, EVENTS, EVENTARC)
 
-GRANT_KINDS = ("bucket", "topic", "queue", "dataset")
+GRANT_KINDS = {
+    "bucket": values.bucket,
+    "topic": values.topic,
+    "queue": values.queue,
+    "dataset": values.dataset,
+}
 """The resources on which `services.NAME.roles` can name a role."""
 
 _CLOUD_RUN_NAME = 49
@@ -85,10 +86,7 @@ class ServiceReader:
 
     def _service(self, key: str, section: Section) -> Service:
         default = Service(key)
-        env = section.get("env", string_map, NO_ENTRIES)
-        for variable in env:
-            path = f"{section.at('env')}.{variable}"
-            self.problems.check(path, variable, values.variable)
+        env = section.entries("env", values.variable)
         service = Service(
             name=key,
             timing=Timing(section.get("timeout", values.timeout, DEFAULT_TIMING.timeout)),
@@ -117,11 +115,12 @@ class ServiceReader:
                 "is more than a share of one CPU may serve: cpu of at least 1, or concurrency 1",
                 service.concurrency,
             )
-        least = values.least_memory(service.cpu)
-        if values.mebibytes(service.memory) < values.mebibytes(least):
+        least, most = values.memory_range(service.cpu)
+        amount = values.mebibytes(service.memory)
+        if not values.mebibytes(least) <= amount <= values.mebibytes(most):
             self.problems.add(
                 section.at("memory"),
-                f"is less than Cloud Run takes with cpu {service.cpu}: {least} at least",
+                f"is not what Cloud Run takes with cpu {service.cpu}: {least} to {most}",
                 service.memory,
             )
         section.finish()
@@ -129,13 +128,13 @@ class ServiceReader:
 
     def _service_secrets(self, section: Section, env: Mapping[str, str]) -> Mapping[str, Secret]:
         secrets = {}
-        for variable, value in section.get("secrets", string_map, NO_ENTRIES).items():
-            path = f"{section.at('secrets')}.{variable}"
-            self.problems.check(path, variable, values.variable)
+        for variable, value in section.entries("secrets", values.variable, values.secret).items():
             if variable in env:
-                self.problems.add(path, "is set under env too; remove one of them")
+                self.problems.add(
+                    f"{section.at('secrets')}.{variable}",
+                    "is set under env too; remove one of them",
+                )
             name, _, version = value.partition(":")
-            self.problems.check(path, value, values.secret)
             for own in (self.project, self.number):
                 name = name.removeprefix(f"projects/{own}/secrets/")
             secrets[variable] = Secret(name, version or "latest")
@@ -145,18 +144,18 @@ class ServiceReader:
         given: list[Grant] = []
         for entry in section.each("roles", "write {role: roles/storage.objectUser, bucket: B}"):
             role = entry.need("role", values.role, "", "for example roles/storage.objectUser")
-            named = [(kind, entry.get(kind, text, "")) for kind in GRANT_KINDS]
+            named = [(kind, entry.get(kind, check, "")) for kind, check in GRANT_KINDS.items()]
             found = [(kind, resource) for kind, resource in named if resource]
             entry.finish()
-            if len(found) != 1:
+            if len(entry.given(GRANT_KINDS)) != 1:
                 self.problems.add(
                     entry.path, f"names no single resource: give one of {listed(GRANT_KINDS)}"
                 )
                 continue
-            grant = Grant(role, *found[0])
-            if grant in given:
-                self.problems.add(entry.path, "is given twice; remove one of them")
-            given.append(grant)
+            for grant in (Grant(role, *each) for each in found):
+                if grant in given:
+                    self.problems.add(entry.path, "is given twice; remove one of them")
+                given.append(grant)
         return tuple(given)
 
     def _vpc(self, section: Section) -> Vpc | None:
@@ -166,7 +165,7 @@ class ServiceReader:
         found = Vpc(
             network=vpc.need("network", text, "", "the name of a VPC network"),
             subnetwork=vpc.get("subnetwork", text, None),
-            tags=vpc.get("tags", strings, NO_STRINGS),
+            tags=vpc.strings("tags"),
             all_traffic=vpc.get("egress", one_of("private", "all"), "private") == "all",
         )
         vpc.finish()

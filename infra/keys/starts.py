@@ -5,14 +5,11 @@ from collections.abc import Callable, Collection, Mapping
 from infra import contract, values
 from infra.model import BuildTrigger, CloudRunJob, Start, Workflow
 from infra.reading import (
-    NO_ENTRIES,
-    NO_STRINGS,
     Section,
+    json_value,
     listed,
     mapping,
     matching,
-    string_map,
-    strings,
     text,
 )
 
@@ -42,17 +39,19 @@ class StartReader:
         }
         targets = {key: start.section(key) for key in kinds}
         start.finish()
-        found = [(kinds[key], target) for key, target in targets.items() if target is not None]
-        if len(found) != 1:
-            start.problems.add(start.path, f"names no single target: one of {listed(kinds)}")
+        given = start.given(kinds)
+        if len(given) != 1:
+            start.problems.add(start.path, f"needs exactly one of {listed(kinds)}")
             return None
-        read, target = found[0]
-        result = read(target)
+        target = targets[given[0]]
+        if target is None:
+            return None
+        result = kinds[given[0]](target)
         target.finish()
         return result
 
     def _full_name(self, target: Section, collection: str) -> str:
-        name = target.need("name", text, "", f"the {collection[:-1]}'s name")
+        name = target.need("name", values.target_name, "", f"the {collection[:-1]}'s name")
         location = target.get("location", values.location, self.region)
         if "/" not in name:
             return f"projects/{self.project}/locations/{location}/{collection}/{name}"
@@ -66,28 +65,29 @@ class StartReader:
         return name
 
     def _workflow(self, target: Section) -> Workflow:
-        argument = target.get("argument", mapping, None) or {}
+        argument = target.get("argument", _argument, None) or {}
         _refuse_token(target, "argument", argument)
         return Workflow(self._full_name(target, "workflows"), argument)
 
     def _cloud_run_job(self, target: Section) -> CloudRunJob:
-        env = target.get("env", string_map, NO_ENTRIES)
+        env = target.entries("env")
         _refuse_token(target, "env", env)
-        return CloudRunJob(
-            self._full_name(target, "jobs"), target.get("args", strings, NO_STRINGS), env
-        )
+        return CloudRunJob(self._full_name(target, "jobs"), target.strings("args"), env)
 
     def _build_trigger(self, target: Section) -> BuildTrigger:
-        substitutions = target.get("substitutions", string_map, NO_ENTRIES)
+        substitutions = target.entries("substitutions", values.substitution)
         _refuse_token(target, "substitutions", substitutions)
-        for key in substitutions:
-            target.problems.check(f"{target.at('substitutions')}.{key}", key, values.substitution)
         branch, tag = target.get("branch", text, None), target.get("tag", text, None)
         if branch and tag:
             target.problems.add(target.path, "has a branch and a tag; give one")
         account = target.get("serviceAccount", values.service_account, None)
         name = self._full_name(target, "triggers")
         return BuildTrigger(name, branch, tag, substitutions, account)
+
+
+def _argument(value: object) -> Mapping[str, object]:
+    json_value(value)
+    return mapping(value)
 
 
 def _refuse_token(target: Section, key: str, given: Collection[str]) -> None:

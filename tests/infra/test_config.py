@@ -1,7 +1,7 @@
 """The stack configuration: what is accepted, what is refused, and what the message says."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,10 @@ from infra.stackfile import read_stack
 REPOSITORY = Path(__file__).resolve().parents[2]
 NUMBER = {"projectNumber": "123456789012"}
 GRANT = {"role": "roles/storage.objectUser", "bucket": "a-bucket"}
+FINALIZED = {
+    "type": "google.cloud.storage.object.v1.finalized",
+    "filters": {"bucket": "a-bucket"},
+}
 JOB: dict[str, Any] = {"name": "report", "schedule": "0 3 * * *"}
 
 
@@ -69,6 +73,10 @@ def test_names_follow_from_the_configuration_alone() -> None:
         config.service_url("handler") == "https://billing-handler-123456789012.europe-west1.run.app"
     )
     assert config.store == "firestore://a-project/billing"
+
+
+def test_project_number_needs_no_quotes() -> None:
+    assert read({"projectNumber": 123456789012}).project_number == "123456789012"
 
 
 def test_job_takes_the_timing_of_its_service() -> None:
@@ -235,6 +243,7 @@ def test_unix_cron_is_accepted(expression: str) -> None:
         ("CET", "write Area/Location"),
         ("GMT", "is an abbreviation"),
         ("Mars/Base", "is no time zone of the IANA database"),
+        ("CEST", "for example Europe/Berlin"),
         ("Europe/Berln", "did you mean Europe/Berlin?"),
         ("+02:00", "is no time zone"),
     ],
@@ -286,7 +295,13 @@ def test_header_that_is_not_the_users_is_refused(header: str, reason: str) -> No
 
 
 def test_header_value_that_is_no_text_is_refused() -> None:
-    assert "quote them: X-N" in only_problem({"jobs": [{**JOB, "headers": {"X-N": 1}}]})
+    headers = {"X-N": 1, "X-M": True, "Host": "h"}
+
+    assert problems({"jobs": [{**JOB, "headers": headers}]}) == [
+        'jobs[0].headers.X-N: 1 is not a string: write it in quotes, "1"',
+        'jobs[0].headers.X-M: true is not a string: write it in quotes, "true"',
+        'jobs[0].headers.Host: "Host" cannot be set: Cloud Scheduler sets it from the URL',
+    ]
     assert "printable ASCII" in only_problem({"jobs": [{**JOB, "headers": {"X-N": "a\nb"}}]})
 
 
@@ -298,7 +313,7 @@ def test_header_value_that_is_no_text_is_refused() -> None:
         ({"events": [{"name": "orders-dead", "pubsub": {}}]}, "does not end in -dead"),
         ({"environment": "production"}, 'environment: "production" is not known; it is one of dev'),
         ({"projectNumber": "my-project"}, "is no project number"),
-        ({"projectNumber": 123456789012}, 'write it in quotes, "123456789012"'),
+        ({"projectNumber": 1234}, "is no project number"),
         ({"image": "gcr.io/p/handler:latest"}, "is no digest"),
         ({"labels": {"Team": "x"}}, "labels.Team: "),
         ({"labels": {"team": "A B"}}, "is no label value"),
@@ -318,9 +333,9 @@ def test_header_value_that_is_no_text_is_refused() -> None:
         ({"services": {"handler": {"cpu": 3}}}, "is no number of CPUs"),
         ({"services": {"handler": {"cpu": "0.5"}}}, "is more than a share of one CPU may serve"),
         ({"services": {"handler": {"memory": "1GB"}}}, "write 512Mi or 2Gi"),
-        ({"services": {"handler": {"cpu": 4}}}, "with cpu 4: 2Gi at least"),
-        ({"services": {"handler": {"cpu": 8, "memory": "3Gi"}}}, "with cpu 8: 4Gi at least"),
-        ({"services": {"handler": {"memory": "64Mi"}}}, "with cpu 1: 128Mi at least"),
+        ({"services": {"handler": {"cpu": 4}}}, "with cpu 4: 2Gi to 16Gi"),
+        ({"services": {"handler": {"cpu": 8, "memory": "3Gi"}}}, "with cpu 8: 4Gi to 32Gi"),
+        ({"services": {"handler": {"memory": "64Mi"}}}, "with cpu 1: 128Mi to 4Gi"),
         ({"services": {"handler": {"minInstances": 11}}}, "is more than maxInstances"),
         ({"services": {"handler": {"env": {"ONCE_STORE": "x"}}}}, "is set by the program"),
         ({"services": {"handler": {"env": {"THREADS": "9"}}}}, "is set by the program"),
@@ -330,7 +345,7 @@ def test_header_value_that_is_no_text_is_refused() -> None:
             "is set under env too",
         ),
         (
-            {"services": {"handler": {"roles": [{"role": "roles/editor", "bucket": "b"}]}}},
+            {"services": {"handler": {"roles": [{**GRANT, "role": "roles/editor"}]}}},
             "is a basic role",
         ),
         (
@@ -346,6 +361,27 @@ def test_header_value_that_is_no_text_is_refused() -> None:
             'unprotected[0]: "reports" is no service of this stack; there is handler',
         ),
         ({"database": {"name": "(default)"}}, "exists once per project"),
+        ({"database": {"location": "mars"}}, "is no location of Firestore"),
+        ({"retention": "99999999999d"}, "is longer than 36500d"),
+        ({"services": {"handler": {"memory": "8Gi"}}}, "with cpu 1: 128Mi to 4Gi"),
+        (
+            {"services": {"handler": {"cpu": 0.25, "concurrency": 1, "memory": "1Gi"}}},
+            "with cpu 0.25: 128Mi to 512Mi",
+        ),
+        ({"services": {"handler": {"env": {"FUNCTION_TARGET": "f"}}}}, "is set by the program"),
+        (
+            {"services": {"handler": {"roles": [{**GRANT, "bucket": "gs://a/b"}]}}},
+            "is no bucket's name: without gs://",
+        ),
+        ({"image": True}, 'write it in quotes, "true"'),
+        ({"alerts": {"channels": [5]}}, "alerts.channels[0]: 5 is not a string"),
+        ({"jobs": [{**JOB, "body": {"a": [date(2026, 1, 1)]}}]}, "has a date at a[0]"),
+        ({"jobs": [{**JOB, "body": 12345678901234567890}]}, "has a number that JSON does not"),
+        ({"jobs": [{**JOB, "body": {"a": float("nan")}}]}, "has a number at a that JSON does not"),
+        (
+            {"jobs": [{**JOB, "start": {"workflow": {"name": "w", "argument": {"n": 2**60}}}}]},
+            "jobs[0].start.workflow.argument: ",
+        ),
         ({"database": {"manageFields": False}}, "is needed for a new database"),
     ],
 )
@@ -398,7 +434,7 @@ def test_shortest_wait_longer_than_the_longest_is_refused() -> None:
 def test_retention_shorter_than_the_retries_is_refused_with_what_is_needed() -> None:
     found = only_problem({"retention": "1m", "jobs": [JOB]})
 
-    assert found.startswith('retention: "60s" is over before the last retry of report')
+    assert found.startswith('retention: "1m" is over before the last retry of report')
     assert "more than 24m is needed" in found
     assert only_problem({"retention": "24m", "jobs": [JOB]})
     assert read({"retention": "24m1s", "jobs": [JOB]})
@@ -444,9 +480,11 @@ def test_users_key_in_the_place_of_the_token_is_refused(start: dict[str, Any], p
 @pytest.mark.parametrize(
     ("start", "reason"),
     [
-        ({}, "names no single target"),
-        ({"workflow": {"name": "a"}, "cloudRunJob": {"name": "b"}}, "names no single target"),
+        ({}, "needs exactly one of"),
+        ({"workflow": {"name": "a"}, "cloudRunJob": {"name": "b"}}, "needs exactly one of"),
         ({"workflow": {}}, "jobs[0].start.workflow.name: is missing"),
+        ({"workflow": {"name": "Bad Name!"}}, "takes letters, digits, - and _ only"),
+        ({"buildTrigger": {"name": "t", "location": "nowhere9"}}, "is no location"),
         ({"workflow": {"name": "projects/p/workflows/w"}}, "is no full name"),
         ({"buildTrigger": {"name": "t", "branch": "a", "tag": "b"}}, "has a branch and a tag"),
         ({"buildTrigger": {"name": "t", "substitutions": {"x": "y"}}}, "is no user substitution"),
@@ -455,6 +493,24 @@ def test_users_key_in_the_place_of_the_token_is_refused(start: dict[str, Any], p
 )
 def test_bad_start_is_refused(start: dict[str, Any], reason: str) -> None:
     assert any(reason in found for found in problems({"jobs": [{**JOB, "start": start}]}))
+
+
+def test_start_that_is_no_mapping_is_one_problem() -> None:
+    found = only_problem({"jobs": [{**JOB, "start": {"workflow": "w"}}]})
+
+    assert found == 'jobs[0].start.workflow: "w" is not a mapping (key: value)'
+
+
+@pytest.mark.parametrize(
+    "account",
+    ["builder@a-project.iam.gserviceaccount.com", "123-compute@developer.gserviceaccount.com"],
+)
+def test_build_may_run_as_an_own_account_or_the_default_one(account: str) -> None:
+    trigger = {"name": "t", "location": "global", "serviceAccount": account}
+    start = read_job(start={"buildTrigger": trigger}).jobs[0].start
+
+    assert isinstance(start, BuildTrigger)
+    assert start.service_account == account
 
 
 def test_body_and_function_have_no_use_next_to_start() -> None:
@@ -537,7 +593,7 @@ def test_subscription_has_dead_letters_and_waits_that_outlast_the_lease() -> Non
     [
         ({"pubsub": {}}, "7d"),
         ({"pubsub": {"retention": "2d"}}, "2d"),
-        ({"eventarc": {"type": "google.cloud.storage.object.v1.finalized"}}, "1d"),
+        ({"eventarc": FINALIZED}, "1d"),
     ],
 )
 def test_record_outlives_the_last_delivery_of_its_event(
@@ -580,8 +636,15 @@ def test_dead_letters_can_be_switched_off() -> None:
         ({"deadLetter": {"maxAttempts": 4}}, "is not a whole number from 5 to 100"),
         ({"retention": "9m"}, "is not from 10m to 7d"),
         ({"retention": "20m"}, "lost unseen; at least 21m would work"),
-        ({"topic": "audit", "bucket": "b"}, "has a topic and a bucket"),
+        ({"topic": "audit", "bucket": "a-bucket"}, "has a topic and a bucket"),
         ({"topik": "t1"}, "did you mean topic?"),
+        ({"bucket": "gs://foo"}, "without gs://"),
+        ({"deadLetter": True}, "write false, or {maxAttempts: 10}"),
+        ({"immediate": True}, "events[0].pubsub.immediate: true uses up"),
+        (
+            {"deadLetter": False, "immediate": True, "maxBackoff": "10s"},
+            "has no use next to immediate",
+        ),
     ],
 )
 def test_subscription_that_would_lose_what_can_succeed_is_refused(
@@ -602,7 +665,7 @@ def test_age_limit_outlasts_a_crashed_attempt() -> None:
         ({"pubsub": {}, "maxAttempts": 11}, "is never reached: after 10 it is a dead letter"),
         ({"pubsub": {}, "maxAttempts": 5}, "can be used up while a crashed attempt"),
         (
-            {"eventarc": {"type": "google.cloud.storage.object.v1.finalized"}, "maxAttempts": 9},
+            {"eventarc": FINALIZED, "maxAttempts": 9},
             "has no effect",
         ),
     ],
@@ -628,9 +691,24 @@ def test_service_that_takes_events_answers_within_pubsubs_deadline() -> None:
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({}, "names no single source"),
-        ({"pubsub": {}, "eventarc": {"type": "t"}}, "names no single source"),
+        ({}, "needs exactly one of"),
+        ({"pubsub": None}, "needs exactly one of"),
+        ({"pubsub": {}, "eventarc": {"type": "t"}}, "needs exactly one of"),
         ({"eventarc": {}}, "events[0].eventarc.type: is missing"),
+        ({"eventarc": {"type": "finalized"}}, "is no CloudEvents type"),
+        ({"eventarc": {**FINALIZED, "filters": {}}}, "filters: needs bucket for google.cloud"),
+        (
+            {"eventarc": {"type": "google.cloud.firestore.document.v1.written"}},
+            "needs database",
+        ),
+        (
+            {"eventarc": {"type": "google.cloud.audit.log.v1.written"}},
+            "needs methodName, serviceName",
+        ),
+        (
+            {"eventarc": {"type": "a.b", "filters": {"type": "a.b"}}},
+            "eventarc.filters.type: is given by eventarc.type",
+        ),
         (
             {"eventarc": {"type": "google.cloud.pubsub.topic.v1.messagePublished"}},
             "use pubsub, which has retries and a dead-letter topic",
@@ -697,6 +775,31 @@ def test_period_not_longer_than_the_lease_is_warned_of(
         (warning,) = config.warnings
         assert warning.startswith("jobs[0].schedule: report runs every ")
         assert advice in warning
+
+
+@pytest.mark.parametrize(
+    ("target", "advice"),
+    [
+        ({"appEngine": {}}, "an appEngine.timeout of 3m59s would fit"),
+        ({"start": {"workflow": {"name": "w"}}, "schedule": "* * * * *"}, "no timeout is short"),
+        ({"start": {"workflow": {"name": "w"}}, "schedule": "*/2 * * * *"}, "timeout is fixed"),
+    ],
+)
+def test_advice_is_what_the_target_lets_one_set(target: dict[str, Any], advice: str) -> None:
+    (warning,) = read_job(**{"schedule": "*/5 * * * *", **target}).warnings
+
+    assert advice in warning
+
+
+@pytest.mark.parametrize(
+    ("more", "warned"),
+    [({}, True), ({"manageFields": False}, False), ({"manageFields": True}, False)],
+)
+def test_database_that_nobody_configures_is_warned_of(more: dict[str, Any], warned: bool) -> None:
+    config = read({"database": {"name": "(default)", "create": False, **more}})
+
+    assert bool(config.warnings) is warned
+    assert all("database.manageFields: true" in warning for warning in config.warnings)
 
 
 # Schedules

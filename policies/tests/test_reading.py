@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-
 from rules.reading import duration, seconds
 
 

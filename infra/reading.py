@@ -22,6 +22,9 @@ _LONGEST_DURATION = timedelta(days=36500)
 _EXACT = 2**53
 """Up to here a JSON number is the same to every reader, the engine among them."""
 
+_ENGINES_DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4} \S+")
+"""What the engine hands over for a date of YAML: `2026-01-01 00:00:00 +0000 UTC`."""
+
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(?:\d+[dhms])+")
 
@@ -144,7 +147,7 @@ def json_value(value: object) -> object:
     """Check for what reaches the handler as it stands here: YAML can say more than JSON can."""
     for path, each in _leaves(value):
         where = f" at {path}" if path else ""
-        if isinstance(each, date):
+        if isinstance(each, date) or (isinstance(each, str) and _ENGINES_DATE.fullmatch(each)):
             raise ValueError(f"has a date{where}, which JSON has not: write it in quotes")
         if isinstance(each, int | float) and not (math.isfinite(each) and abs(each) <= _EXACT):
             raise ValueError(

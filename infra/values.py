@@ -89,9 +89,8 @@ _OWN_VARIABLES = (
     "PORT",
     "WORKERS",
     "GOOGLE_CLOUD_PROJECT",
-    "FIRESTORE_EMULATOR_HOST",
-    "PUBSUB_EMULATOR_HOST",
 )
+_EMULATORS = ("FIRESTORE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST")
 _OWN_PREFIXES = ("ONCE_", "K_", "CLOUD_RUN_", "X_GOOGLE_", "FUNCTION_")
 _REFUSED_HEADERS = {
     "host": "Cloud Scheduler sets it from the URL",
@@ -208,6 +207,8 @@ def variable(value: object) -> str:
     name = _env_name(value)
     if name in _OWN_VARIABLES or name.startswith(_OWN_PREFIXES):
         raise ValueError("is set by the program, the image or Cloud Run; use another name")
+    if name in _EMULATORS:
+        raise ValueError("would lead away from Google's own service")
     return name
 
 

@@ -40,7 +40,13 @@ def test_events_of_the_program_are_read_by_the_handler_as_they_were_written() ->
             "events": [
                 {"name": "orders", "maxAge": "2h", "maxAttempts": 10, "pubsub": {}},
                 {"name": "plain", "pubsub": {"deadLetter": False}},
-                {"name": "uploads", "eventarc": {"type": "google.cloud.storage.object.v1.deleted"}},
+                {
+                    "name": "uploads",
+                    "eventarc": {
+                        "type": "google.cloud.storage.object.v1.deleted",
+                        "filters": {"bucket": "a-bucket"},
+                    },
+                },
             ],
         },
         project="my-project-dev",

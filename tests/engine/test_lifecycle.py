@@ -1,6 +1,7 @@
 """What `pulumi` does to the example stacks, from nothing to nothing."""
 
 from collections.abc import Mapping
+from datetime import date
 
 import pytest
 
@@ -181,6 +182,20 @@ def test_bad_configuration_stops_before_the_first_resource_with_every_error(engi
     assert "jobs[0].schedule" in stopped.errors
     assert "jobs[1].shedule" in stopped.errors
     assert engine.calls() == []
+
+
+@pytest.mark.parametrize("value", [date(2026, 1, 1), 12345678901234567890])
+def test_body_that_the_engine_would_change_is_refused(engine: Engine, value: object) -> None:
+    stack = engine.example("dev", {"image": IMAGE})
+    jobs = stack.settings["jobs"]
+    jobs[0]["body"] = {"since": value}
+    stack.configure({"jobs": jobs})
+
+    stopped = stack.preview()
+
+    assert "jobs[0].body" in stopped.errors
+    assert "since" in stopped.errors
+    assert "in quotes" in stopped.errors
 
 
 @pytest.mark.parametrize("setting", ["gcp:project", "gcp:region", "projectNumber"])

@@ -369,6 +369,7 @@ def test_header_value_that_is_no_text_is_refused() -> None:
             "with cpu 0.25: 128Mi to 512Mi",
         ),
         ({"services": {"handler": {"env": {"FUNCTION_TARGET": "f"}}}}, "is set by the program"),
+        ({"services": {"handler": {"env": {"PUBSUB_EMULATOR_HOST": "h"}}}}, "would lead away"),
         (
             {"services": {"handler": {"roles": [{**GRANT, "bucket": "gs://a/b"}]}}},
             "is no bucket's name: without gs://",
@@ -376,6 +377,7 @@ def test_header_value_that_is_no_text_is_refused() -> None:
         ({"image": True}, 'write it in quotes, "true"'),
         ({"alerts": {"channels": [5]}}, "alerts.channels[0]: 5 is not a string"),
         ({"jobs": [{**JOB, "body": {"a": [date(2026, 1, 1)]}}]}, "has a date at a[0]"),
+        ({"jobs": [{**JOB, "body": "2026-01-01 00:00:00 +0000 UTC"}]}, "has a date"),
         ({"jobs": [{**JOB, "body": 12345678901234567890}]}, "has a number that JSON does not"),
         ({"jobs": [{**JOB, "body": {"a": float("nan")}}]}, "has a number at a that JSON does not"),
         (

@@ -97,7 +97,7 @@ LOST_ANSWER = Fault(closes=True)
 LOST_REQUEST = Fault(accepts=False, closes=True)
 """Not accepted, and the connection is cut."""
 UNREADABLE = Fault(garbles=True)
-"""Accepted, and answered with what is no JSON."""
+"""Accepted, and answered with what is not JSON."""
 BAD_GATEWAY = Fault(status=502)
 """Accepted, and answered with an error by something in between."""
 UNAVAILABLE = Fault(accepts=False, status=503, reason="UNAVAILABLE")

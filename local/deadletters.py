@@ -270,7 +270,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     each.add_argument("--to", metavar="TOPIC", help="projects/PROJECT/topics/NAME")
     options = parser.parse_args(arguments)
     if not _FULL_NAME.fullmatch(options.subscription):
-        parser.error(f"{options.subscription!r} is no projects/PROJECT/subscriptions/NAME")
+        parser.error(f"{options.subscription!r} is not projects/PROJECT/subscriptions/NAME")
     if options.command != "list" and options.all == bool(options.ids):
         parser.error("name messages, or give --all")
     return options

@@ -157,7 +157,7 @@ class Document:
             return self._check_mask(schema["items"], tree, at)
         for name, below in tree.items():
             if name not in schema.get("properties", {}):
-                raise BadRequest(f"{at}: {name!r} is no field")
+                raise BadRequest(f"{at}: {name!r} is not a field")
             self._check_mask(schema["properties"][name], below, f"{at}.{name}")
         return None
 
@@ -228,7 +228,7 @@ def _json(body: bytes) -> Any:
     try:
         return json.loads(body or b"{}")
     except ValueError as error:
-        raise BadRequest(f"the body is no JSON: {error}") from None
+        raise BadRequest(f"the body is not JSON: {error}") from None
 
 
 def _mask(text: str) -> tuple[dict[str, Any], str]:

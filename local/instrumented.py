@@ -25,17 +25,22 @@ sys.path += [str(ROOT / "handler"), str(ROOT)]
 import once  # noqa: E402
 from once import Event, Run, settings  # noqa: E402
 from once.events import F  # noqa: E402
-from once.run import J  # noqa: E402
+from once.run import JOBS, J  # noqa: E402
 
-from local.ledger import FOLDER, Injection, Injections, Ledger, Step  # noqa: E402
+from local.ledger import (  # noqa: E402
+    FOLDER,
+    Functions,
+    Injected,
+    Injection,
+    Injections,
+    Ledger,
+    Step,
+)
 
 _folder = Path(os.environ[FOLDER])
 _ledger = Ledger(_folder)
 _injections = Injections(_folder)
-
-
-class Injected(Exception):
-    """Raised in the place of a job."""
+_functions = Functions(_folder)
 
 
 def _watched(function: Callable[[Any], object], end: Step = Step.EFFECT) -> Callable[[Any], object]:
@@ -132,6 +137,7 @@ def _load(environment: Mapping[str, str]) -> settings.Settings:
     """Stand in for `once.settings.load`: each start has a watch around it."""
     loaded = _loaded_settings(environment)
     starts = {name: _watched(start, Step.RETURN) for name, start in loaded.starts.items()}
+    _functions.write(environment["K_SERVICE"], {*JOBS, *starts})
     return replace(loaded, starts=starts)
 
 

@@ -4,12 +4,17 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
 FOLDER = "LOCAL_FOLDER"
 """The variable that tells a handler's process where the ledger and the faults stand."""
+
+
+class Injected(Exception):
+    """Raised by the local stack in the place of a job."""
 
 
 class Step(StrEnum):
@@ -106,6 +111,27 @@ class Injection:
 
     fault: str
     seconds: float = 0.0
+
+
+class Functions:
+    """Which jobs each service has a function for: its processes write it, the player reads it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, service: str, names: Iterable[str]) -> None:
+        """Note what a process has, before it takes its first delivery."""
+        draft = self._path(service).with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(sorted(names)))
+        draft.replace(self._path(service))  # several processes write the same
+
+    def read(self, service: str) -> list[str]:
+        """Return the names of a service's functions, in order."""
+        names: list[str] = json.loads(self._path(service).read_text())
+        return names
+
+    def _path(self, service: str) -> Path:
+        return self._folder / f"functions-{service}.json"
 
 
 class Injections:

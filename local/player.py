@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from local.handler import Instance
@@ -29,6 +29,11 @@ _ENDS = (Step.EFFECT, Step.RETURN, Step.RAISE)
 
 KILLED = Answer(None, "killed")
 LOST = Answer(None, "lost")
+
+
+def lost(answer: Answer) -> Answer:
+    """Return what the caller hears of an answer that is lost on its way."""
+    return replace(LOST, unheard=answer.outcome)
 
 
 class Stopped(Exception):
@@ -170,7 +175,7 @@ class Player:
                 ended = answer.accepted and not repeat
                 if answer.accepted and repeat:
                     repeat = False
-                    answer = LOST if run.fault is Fault.LOST_ANSWER else answer
+                    answer = lost(answer) if run.fault is Fault.LOST_ANSWER else answer
                 answers.append(answer)
                 if ended or answer.status in HOPELESS:
                     return

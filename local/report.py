@@ -12,8 +12,20 @@ from local.player import Played
 from local.scheduler import Answer
 from local.verdict import State, Verdict
 
-_COLOURS = {State.ONCE: "32", State.REPEATED: "33", State.WRONG: "31"}
-_MARKS = {State.ONCE: "✓", State.REPEATED: "!", State.WRONG: "✗"}
+_COLOURS = {
+    State.ONCE: "32",
+    State.REPEATED: "33",
+    State.ENDED: "36",
+    State.NO_EFFECT: "31",
+    State.WRONG: "31",
+}
+_MARKS = {
+    State.ONCE: "✓",
+    State.REPEATED: "!",
+    State.ENDED: "■",
+    State.NO_EFFECT: "○",
+    State.WRONG: "✗",
+}
 
 HEAD = ("run", "what goes wrong", "deliveries", "answers", "attempts", "effects")
 _NUMBERS = (2, 4, 5)
@@ -101,6 +113,11 @@ class Screen:
                 f"{states[State.REPEATED]} twice, where a takeover makes that possible: "
                 "run_id and fence tell the two apart."
             )
+        if states[State.ENDED]:
+            parts.append(f"{states[State.ENDED]} ended for good without one, as the code asks (■).")
+        if states[State.NO_EFFECT]:
+            text = f"{states[State.NO_EFFECT]} TOOK NO EFFECT (○): see the reason at each."
+            parts.append(self._paint(State.NO_EFFECT, text))
         if states[State.WRONG]:
             parts.append(self._paint(State.WRONG, f"{states[State.WRONG]} BROKE THE PROMISE (✗)."))
         return " ".join(parts)

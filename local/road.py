@@ -12,7 +12,7 @@ from itertools import cycle, islice
 
 from local.ledger import Injection, Injections
 from local.plan import WORDS, Fault
-from local.player import HOPELESS, KILLED, LOST, SIMULTANEOUS, Played, Site, Stopped, killed
+from local.player import HOPELESS, KILLED, SIMULTANEOUS, Played, Site, Stopped, killed, lost
 from local.scheduler import Answer, post
 from local.stack import SAMPLES, Push, Trigger
 
@@ -161,7 +161,7 @@ class Road:
         else:
             answer = usual(len(event.answers))
         if event.fault is Fault.LOST_ANSWER and first and answer.accepted:
-            event.answers[-1] = answer = LOST
+            event.answers[-1] = answer = lost(answer)
         if answer.accepted or answer.status in HOPELESS:
             event.done.set()
         return answer

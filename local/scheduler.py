@@ -26,11 +26,14 @@ class Answer:
         The handler's word, or what happened instead of an answer.
     detail
         What the handler says is wrong with the request.
+    unheard
+        The handler's word, where the answer was lost on its way.
     """
 
     status: int | None
     outcome: str
     detail: str = ""
+    unheard: str = ""
 
     @property
     def accepted(self) -> bool:

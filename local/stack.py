@@ -169,13 +169,17 @@ def load(root: Path, name: str) -> Stack:
 
     Raises
     ------
-    FileNotFoundError
-        If the stack has no file.
     infra.config.ConfigError
         If its configuration cannot be used.
     WiringError
-        If its resources do not fit together.
+        If there is no such stack, or its resources do not fit together.
     """
+    if not (root / f"Pulumi.{name}.yaml").exists():
+        stacks = sorted(file.name.split(".")[1] for file in root.glob("Pulumi.*.yaml"))
+        raise WiringError(
+            f"there is no stack {name!r}, since there is no file Pulumi.{name}.yaml; "
+            f"known: {', '.join(stacks) or 'none'}"
+        )
     config = read_stack(root, name)
     changes: dict[str, object] = {}
     notes = list(config.warnings)

@@ -31,7 +31,7 @@ class WorkflowError(Exception):
 
 
 def post(url: str, body: bytes, seconds: float) -> tuple[int, bytes]:
-    """Send a request as `http.post` does, without a token: OIDC is nothing a loopback can check."""
+    """Send a request as `http.post` does, without a token, which nothing checks on a loopback."""
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(url, body, headers, method="POST")  # noqa: S310
     try:

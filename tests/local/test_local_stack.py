@@ -39,7 +39,7 @@ def test_every_job_of_an_example_stack_is_played(name: str) -> None:
 
 
 def test_stack_without_a_file_is_an_error() -> None:
-    with pytest.raises(FileNotFoundError, match=r"Pulumi\.none\.yaml"):
+    with pytest.raises(WiringError, match=r"Pulumi\.none\.yaml; known: dev, prod"):
         load(ROOT, "none")
 
 

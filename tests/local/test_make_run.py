@@ -112,6 +112,9 @@ def test_first_job_of_the_readme_shows_up(fork: Path) -> None:
     add(fork, "jobs", **job)
     code, out, err = run(fork, "--slots=1", *NOTHING_GOES_WRONG)
     assert code == 0, out + err
+    assert "not longer than its lease" not in out, "the first thing to be seen is no warning"
+    (logs,) = re.findall(r"jobs' files: (\S+)", out)
+    assert "hello, 20" in "".join(log.read_text() for log in (fork / logs).glob("handler-*.log"))
     found = rows(out, "hello")
     assert len(found) == 2, "one scheduled run, one forced"
     assert all(row.startswith("✓") and row.split()[-1] == "1" for row in found), "one effect each"
@@ -176,10 +179,34 @@ def test_without_the_emulator_of_messages_the_jobs_are_played(fork: Path) -> Non
 def test_job_without_a_function_is_named(fork: Path) -> None:
     add(fork, "jobs", name="orphan", schedule="0 1 * * *")
     code, out, err = run(fork, "--slots=1", *NOTHING_GOES_WRONG)
+    assert code == 2, out + err
+    assert "no function is registered as 'orphan'" in err
+    assert "handler/jobs.py" in err
+    assert "what Pulumi.<stack>.yaml says of orphan" in err
+    assert "attempts" not in out, "nothing is played"
+
+
+def test_run_that_has_no_effect_says_why(fork: Path) -> None:
+    with (fork / "handler" / "jobs.py").open("a") as jobs:
+        jobs.write(
+            '\n\n@job("refuses")\ndef refuses(run: Run) -> None:\n    raise Fatal("no such base")\n'
+            '\n\n@job("without-run")\ndef without_run() -> None:\n    pass\n'
+        )
+    file = fork / "Pulumi.dev.yaml"
+    stack = yaml.safe_load(file.read_text())
+    stack["config"]["jobs"] = [{"name": "refuses", "schedule": "0 1 * * *"}]
+    file.write_text(yaml.safe_dump(stack))
+    code, out, err = run(fork, "--slots=2", *NOTHING_GOES_WRONG, "--lost-answer=0.5")
+    assert code == 0, out + err
+    assert [row[0] for row in rows(out, "refuses")] == ["■"] * 3
+    assert "Fatal: no such base" in out
+    add(fork, "jobs", name="without-run", schedule="0 1 * * *")
+    code, out, err = run(fork, "--slots=1", "--forced=0", *NOTHING_GOES_WRONG)
     assert code == 1, out + err
-    assert "no function is registered as 'orphan'" in out
-    assert "handler/jobs.py" in out
-    assert "what Pulumi.<stack>.yaml says of orphan" in out
+    (row,) = rows(out, "without-run")
+    assert row[0] == "○"
+    assert "TypeError: without_run() takes 0 positional arguments" in out
+    assert "BROKE THE PROMISE" not in out
 
 
 def test_handler_that_does_not_start_is_an_error_with_its_last_words(fork: Path) -> None:
@@ -197,10 +224,39 @@ def test_bad_configuration_is_an_error_with_its_path(fork: Path) -> None:
     assert re.search(r"jobs\[\d\]\.schedule", err)
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "hint"),
+    [
+        ('schedule: "0 3 * * *"', "schedule: */5 * * * *", "must be in quotes"),
+        ('      schedule: "0 3 * * *"', '        schedule: "0 3 * * *"', "indentation"),
+        ('      schedule: "0 3 * * *"', '\t\tschedule: "0 3 * * *"', "spaces, not with tabs"),
+    ],
+)
+def test_mistake_in_yaml_is_an_error_with_its_line(
+    fork: Path, right: str, wrong: str, hint: str
+) -> None:
+    file = fork / "Pulumi.dev.yaml"
+    before = file.read_text()
+    line = before[: before.index(right)].count("\n") + 1
+    file.write_text(before.replace(right, wrong))
+    code, _, err = run(fork)
+    assert code == 2
+    assert f"Pulumi.dev.yaml line {line}: " in err
+    assert hint in err
+    assert "Traceback" not in err
+
+
 def test_missing_stack_is_an_error() -> None:
     code, _, err = run(ROOT, "--stack=none")
     assert code == 2
-    assert "Pulumi.none.yaml" in err
+    assert "Pulumi.none.yaml; known: dev, prod" in err
+
+
+@pytest.mark.parametrize("option", ["--speed", "--kill"])
+def test_option_that_is_not_a_number_is_an_error_in_plain_words(option: str) -> None:
+    code, _, err = run(ROOT, f"{option}=abc")
+    assert code == 2
+    assert "'abc' is not a number" in err
 
 
 def test_firestore_without_an_emulator_says_how_to_get_one() -> None:
@@ -235,6 +291,19 @@ def until_empty(folder: Path) -> list[str]:
             return []
         time.sleep(0.1)
     return left
+
+
+def test_stop_while_it_is_imported_leaves_no_traceback(fork: Path) -> None:
+    module = fork / "local" / "demo.py"
+    slow = 'import time\nprint("importing", flush=True)\ntime.sleep(60)\n'
+    module.write_text(slow + module.read_text())
+    process = start(fork)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in out + err
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.local.test_make_run import ROOT
 
 README = (ROOT / "README.md").read_text()
 TABLE = README[README.index("  run  ") :].split("```")[0]
-ROW = re.compile(r"[✓!✗] (.{27})  (.{17})  .{10}  (.{36}) .{8}  .{7}")
+ROW = re.compile(r"[✓!■○✗] (.{27})  (.{17})  .{10}  (.{36}) .{8}  .{7}")
 
 
 def test_table_has_the_columns_of_make_run() -> None:

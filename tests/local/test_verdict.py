@@ -125,8 +125,44 @@ def once() -> History:
         (
             played(Fault.NONE, Answer(200, "failed")),
             History().begin("a", 1).error("a", 1, "Fatal: no base"),
-            State.WRONG,
+            State.ENDED,
             "Fatal: no base",
+        ),
+        (
+            played(Fault.LOST_ANSWER, Answer(None, "lost", unheard="failed"), DUPLICATE),
+            History().begin("a", 1).error("a", 1, "Fatal: no base"),
+            State.ENDED,
+            "Fatal: no base",
+        ),
+        (
+            played(Fault.NONE, RELEASED, RELEASED),
+            History().begin("a", 1).error("a", 1, "E: 1").begin("b", 2).error("b", 2, "E: 2"),
+            State.NO_EFFECT,
+            "E: 2",
+        ),
+        (
+            played(Fault.NONE, Answer(500, "store_unavailable"), IN_PROGRESS),
+            once(),
+            State.ONCE,
+            "it took effect, but no delivery was accepted",
+        ),
+        (
+            played(Fault.NONE, Answer(500, "store_unavailable")),
+            History(),
+            State.NO_EFFECT,
+            "the store could not be reached",
+        ),
+        (
+            played(Fault.RAISE, RELEASED, RELEASED),
+            History().begin("a", 1).error("a", 1, "Injected: once"),
+            State.WRONG,
+            "lost",
+        ),
+        (
+            played(Fault.NONE, RELEASED, DUPLICATE),
+            History().begin("a", 1).error("a", 1, "E: 1"),
+            State.WRONG,
+            "no effect: E: 1",
         ),
         (
             played(Fault.KILL, KILLED, IN_PROGRESS, IN_PROGRESS),
@@ -137,7 +173,7 @@ def once() -> History:
         (
             played(Fault.NONE, Answer(404, "unknown_job", "no function is registered as 'j'")),
             History(),
-            State.WRONG,
+            State.NO_EFFECT,
             "no function is registered as 'j'",
         ),
         (

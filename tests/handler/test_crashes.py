@@ -15,7 +15,7 @@ from tests.support.faults import Fault, Script, Step, eventually
 from tests.support.handler import Answer, Handler
 from tests.support.lab import Lab, Wire
 
-LEASE_SECONDS = 4
+LEASE_SECONDS = 3
 CUT = (ConnectionError, http.client.HTTPException)
 
 

@@ -35,11 +35,13 @@ format: .venv/ready  ## rewrite the code in the project's format
 
 .venv/ready: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "installing into .venv, once; it takes a few minutes"
 	@$(PYTHON) -m venv .venv || { echo "needs Python's venv module (Debian: apt-get install python3-venv)"; exit 1; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
 policies/.venv/ready: policies/requirements-dev.txt
+	@echo "installing into policies/.venv, once; it takes a minute or more"
 	@$(PYTHON) -m venv policies/.venv
 	@policies/.venv/bin/pip install --quiet --disable-pip-version-check -r policies/requirements-dev.txt
 	@touch $@

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from infra import contract
 from infra.config import ConfigError
@@ -149,14 +150,20 @@ def _warm_up_firestore() -> None:
 
     A cold one may take longer for its first write than the handler waits.
     """
-    from google.cloud import firestore  # a second or more, which SQLite need not wait for
+    # Imported here: it takes a second, which SQLite need not wait for.
+    from google.api_core.exceptions import GoogleAPIError
+    from google.cloud import firestore
 
     document = firestore.Client(project="warm-up").collection("warm-up").document("record")
-    document.set({"n": 1}, timeout=_WARM_UP_SECONDS)
-    written = document.update({"n": 2}, timeout=_WARM_UP_SECONDS)
-    document.get(timeout=_WARM_UP_SECONDS)
-    last = firestore.LastUpdateOption(written.update_time)
-    document.delete(last, timeout=_WARM_UP_SECONDS)
+    patience: Mapping[str, Any] = {"retry": None, "timeout": _WARM_UP_SECONDS}
+    try:
+        document.set({"n": 1}, **patience)
+        written = document.update({"n": 2}, **patience)
+        document.get(**patience)
+        document.delete(firestore.LastUpdateOption(written.update_time), **patience)
+    except GoogleAPIError as error:
+        host = os.environ["FIRESTORE_EMULATOR_HOST"]
+        raise ToolError(f"the Firestore emulator at {host} does not answer: {error}") from error
 
 
 def _end(player: Player, sites: Iterable[Site], pool: ThreadPoolExecutor) -> None:

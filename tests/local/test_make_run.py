@@ -266,6 +266,13 @@ def test_firestore_without_an_emulator_says_how_to_get_one() -> None:
     assert "gcloud components install cloud-firestore-emulator" in err
 
 
+def test_emulator_that_is_not_there_is_named() -> None:
+    process = start(ROOT, "--store=firestore", FIRESTORE_EMULATOR_HOST="127.0.0.1:1")
+    out, err = process.communicate(timeout=240)
+    assert process.returncode == 2, out + err
+    assert "the Firestore emulator at 127.0.0.1:1 does not answer" in err
+
+
 def test_shares_beyond_one_are_refused() -> None:
     code, _, err = run(ROOT, "--kill=0.9")
     assert code == 2

@@ -6,7 +6,6 @@ ValueError with a reason. `finish` then reports the keys nobody asked for.
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -149,7 +148,7 @@ def json_value(value: object) -> object:
         where = f" at {path}" if path else ""
         if isinstance(each, date) or (isinstance(each, str) and _ENGINES_DATE.fullmatch(each)):
             raise ValueError(f"has a date{where}, which JSON has not: write it in quotes")
-        if isinstance(each, int | float) and not (math.isfinite(each) and abs(each) <= _EXACT):
+        if isinstance(each, int | float) and not abs(each) <= _EXACT:  # nor is NaN
             raise ValueError(
                 f"has a number{where} that JSON does not keep as it is: write it in quotes"
             )

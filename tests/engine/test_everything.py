@@ -250,6 +250,7 @@ def test_replaced_subscription_is_granted_to_the_agent_again(
         ("create", "orders"),
         ("create", "orders-agent-subscribes"),
     ]
+    assert stack.refresh().raise_for_status().changed == []
 
 
 def test_names_that_differ_in_their_project_only_are_two_resources(engine: Engine) -> None:

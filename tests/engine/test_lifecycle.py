@@ -219,4 +219,4 @@ def test_database_in_another_place_has_its_ttl_policies_again(dev: Stack) -> Non
     made = [call for call in dev.engine.calls()[calls:] if call["method"] == "create"]
     kinds = [call["type"].rpartition(":")[2] for call in made if not call["preview"]]
     assert kinds == ["Database", "Field", "Field"]
-    assert dev.preview().raise_for_status().changed == []
+    assert dev.refresh().raise_for_status().changed == []

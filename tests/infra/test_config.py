@@ -378,7 +378,7 @@ def test_header_value_that_is_no_text_is_refused() -> None:
         ({"alerts": {"channels": [5]}}, "alerts.channels[0]: 5 is not a string"),
         ({"jobs": [{**JOB, "body": {"a": [date(2026, 1, 1)]}}]}, "has a date at a[0]"),
         ({"jobs": [{**JOB, "body": "2026-01-01 00:00:00 +0000 UTC"}]}, "has a date"),
-        ({"jobs": [{**JOB, "body": 12345678901234567890}]}, "has a number that JSON does not"),
+        ({"jobs": [{**JOB, "body": 10**400}]}, "has a number that JSON does not"),
         ({"jobs": [{**JOB, "body": {"a": float("nan")}}]}, "has a number at a that JSON does not"),
         (
             {"jobs": [{**JOB, "start": {"workflow": {"name": "w", "argument": {"n": 2**60}}}}]},

@@ -75,9 +75,13 @@ class Cloud:
             self._write()
 
     def remove(self, kind: str, id_: str) -> None:
-        """Delete."""
+        """Delete, and with it what stands under its id: grants and fields do not outlive it."""
         with self._lock:
-            self._things.pop((kind, id_), None)
+            self._things = {
+                key: thing
+                for key, thing in self._things.items()
+                if key != (kind, id_) and not thing.id.startswith(f"{id_}/")
+            }
             self._write()
 
     def _write(self) -> None:

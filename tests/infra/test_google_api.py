@@ -277,8 +277,10 @@ def test_apis_that_are_switched_on_exist(resources: list[Step]) -> None:
     ]
     # It has no discovery document here, but Google's pages name it as a prerequisite of a trigger:
     # https://cloud.google.com/eventarc/docs/run/route-trigger-eventarc
-    names.append("eventarcpublishing.v1")
+    undescribed = "eventarcpublishing.googleapis.com"
     for inputs in of(resources, "projects/service:Service"):
+        if inputs["service"] == undescribed:
+            continue
         api = inputs["service"].removesuffix(".googleapis.com")
         found = [name for name in names if name.split(".")[0] == api]
         assert found, api

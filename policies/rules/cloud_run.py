@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from . import schema
 from .grants import PUBLIC, members
 from .reading import UNKNOWN, Resource, seconds
-from .rule import ADVISORY, SAYS_SO_KNOWN_FIRST, Knob, resource_rule
+from .rule import ADVISORY, ALLOW, SAYS_SO_KNOWN_FIRST, Knob, is_allowed, resource_rule
 from .stack import leases, request_timeout, variables
 
 SERVICES = (schema.RUN_SERVICE, schema.RUN_SERVICE_V1)
@@ -57,12 +57,15 @@ _SECRET_VALUE = re.compile(
     title="Nobody unnamed may call a service, a job or a function",
     why="allUsers is the internet, allAuthenticatedUsers is everybody with a Google account."
     " Whoever can call the handler can forge a run.",
-    fix="Grant roles/run.invoker to the one service account that calls, as a member resource.",
+    fix="Grant roles/run.invoker to the one service account that calls, as a member resource. What"
+    " is meant for everybody, such as a website, can be named with its reason in the setting"
+    " `allow`.",
     unknown=SAYS_SO_KNOWN_FIRST,
+    knobs=ALLOW,
 )
 def no_public_access(grant: Resource) -> Iterator[str]:
     for member in members(grant):
-        if member in PUBLIC:
+        if member in PUBLIC and not is_allowed(grant, schema.CALLABLES[grant.type]):
             yield f"{member} is granted access."
 
 
@@ -107,14 +110,16 @@ def own_account(resource: Resource) -> Iterator[str]:
     title="A service is reachable from inside only",
     why="Cloud Scheduler, Pub/Sub, Eventarc and Workflows of the same project count as internal, so"
     " nobody else needs the door. It is the second lock beside the invoker check.",
-    fix='Set ingress="INGRESS_TRAFFIC_INTERNAL_ONLY" (functions: "ALLOW_INTERNAL_ONLY").',
+    fix='Set ingress="INGRESS_TRAFFIC_INTERNAL_ONLY" (functions: "ALLOW_INTERNAL_ONLY"). A website'
+    " can be named with its reason in the setting `allow`.",
+    knobs=ALLOW,
 )
 def ingress(service: Resource) -> Iterator[str]:
     if service.type == schema.RUN_SERVICE_V1:
         found = _known(service.map("metadata.annotations"), _INGRESS_ANNOTATION)
     else:
         found = service.get(_INGRESS[service.type])
-    if found not in _RESTRICTED_INGRESS:
+    if found not in _RESTRICTED_INGRESS and not is_allowed(service):
         yield f"ingress is {found or 'not set, which means open'}."
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from . import schema
 from .grants import PUBLIC, members
 from .reading import Resource
-from .rule import REMEDIATE, SAYS_SO_KNOWN_FIRST, Knob, resource_rule
+from .rule import ADVISORY, REMEDIATE, SAYS_SO_KNOWN_FIRST, Knob, resource_rule
 
 _LISTED_ACLS = (schema.BUCKET_ACL, schema.DEFAULT_OBJECT_ACL, schema.OBJECT_ACL)
 _SINGLE_ACLS = (schema.BUCKET_ACCESS, schema.DEFAULT_OBJECT_ACCESS, schema.OBJECT_ACCESS)
@@ -104,9 +104,11 @@ def apis_stay_enabled(api: Resource) -> Iterator[str]:
 @resource_rule(
     "general-bucket-public-access",
     types=(schema.BUCKET,),
+    level=ADVISORY,
     title="A bucket refuses to be made public",
-    why="One wrong grant on an object opens it to the internet; prevention makes every such grant"
-    " fail.",
+    why="One wrong grant, in the console too, opens its objects to the internet; prevention makes"
+    " every such grant fail. A bucket without it is not public yet: a public grant in the program"
+    " is what general-bucket-public-grants stops.",
     fix='Set public_access_prevention="enforced".',
 )
 def bucket_public_access(bucket: Resource) -> Iterator[str]:

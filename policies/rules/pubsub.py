@@ -10,7 +10,7 @@ from functools import partial
 from . import protocol, schema
 from .grants import members_of_role
 from .reading import Resource, Stack, any_known, known_first, seconds
-from .rule import resource_rule, stack_rule
+from .rule import ADVISORY, ALLOW, is_allowed, resource_rule, stack_rule
 from .stack import called_service, covers_its_timeout, names_at, own_name, request_timeout
 
 SUBSCRIPTION = (schema.SUBSCRIPTION,)
@@ -27,11 +27,16 @@ _ONLY_PRESENCE = "What is not known yet is there, and passes: only its absence i
     title="A push subscription has a dead-letter topic",
     why="A message that the handler can never take is otherwise pushed until its retention ends,"
     " and then lost without a trace.",
-    fix="Set dead_letter_policy with a topic of its own and max_delivery_attempts.",
+    fix="Set dead_letter_policy with a topic of its own and max_delivery_attempts. A subscription"
+    " whose messages may be lost (in this template: `deadLetter: false`) can be named with its"
+    " reason in the setting `allow`.",
     unknown=_ONLY_PRESENCE,
+    knobs=ALLOW,
 )
 def dead_letter(subscription: Resource) -> Iterator[str]:
-    if _pushes(subscription) and not subscription.has("deadLetterPolicy"):
+    if not _pushes(subscription) or subscription.has("deadLetterPolicy"):
+        return
+    if not is_allowed(subscription):
         yield "there is no dead-letter policy."
 
 
@@ -41,26 +46,44 @@ def dead_letter(subscription: Resource) -> Iterator[str]:
     title="A push subscription waits between attempts",
     why="Without a retry policy a refused message comes back at once: its attempts are used up"
     " while the first one still works.",
-    fix='Set retry_policy={"minimum_backoff": "10s", "maximum_backoff": "600s"}.',
+    fix='Set retry_policy={"minimum_backoff": "10s", "maximum_backoff": "600s"}. A subscription'
+    " that must not wait (in this template: `immediate: true`, which goes without dead letters)"
+    " can be named with its reason in the setting `allow`.",
     unknown=_ONLY_PRESENCE,
+    knobs=ALLOW,
 )
 def retry_policy(subscription: Resource) -> Iterator[str]:
-    if _pushes(subscription) and not subscription.has("retryPolicy"):
+    if not _pushes(subscription) or subscription.has("retryPolicy"):
+        return
+    if not is_allowed(subscription):
         yield "there is no retry policy."
 
 
 @resource_rule(
     "pubsub-never-expires",
     types=SUBSCRIPTION,
-    title="A subscription does not expire",
-    why="A subscription without traffic is deleted after 31 days, and every later message is"
-    " lost. The one on a dead-letter topic is meant to have no traffic.",
+    title="A push subscription does not expire",
+    why="A subscription without traffic is deleted after 31 days, and every later message is lost.",
     fix='Set expiration_policy={"ttl": ""}.',
 )
 def never_expires(subscription: Resource) -> Iterator[str]:
-    ttl = subscription.get("expirationPolicy.ttl")
-    if ttl != "":
-        yield f"it expires after {ttl or '31 days (the default)'} without traffic."
+    if _pushes(subscription):
+        yield from _expiry(subscription)
+
+
+@resource_rule(
+    "pubsub-pull-never-expires",
+    types=SUBSCRIPTION,
+    level=ADVISORY,
+    title="A pull subscription does not expire",
+    why="Nobody pulls for 31 days, and it is deleted with all later messages. Whoever pulls it"
+    " knows whether that matters, so this is an advice; on a dead-letter topic of this stack"
+    " pubsub-dead-letter-kept insists.",
+    fix='Set expiration_policy={"ttl": ""}.',
+)
+def pull_never_expires(subscription: Resource) -> Iterator[str]:
+    if not _pushes(subscription):
+        yield from _expiry(subscription)
 
 
 @resource_rule(
@@ -135,7 +158,9 @@ def dead_letter_grants(stack: Stack) -> Iterator[tuple[Resource, str]]:
 @stack_rule(
     "pubsub-dead-letter-kept",
     title="Somebody keeps what arrives at a dead-letter topic",
-    why="A topic without a subscription drops every message at once, so the dead letters are lost.",
+    why="A topic without a subscription drops every message at once, so the dead letters are lost."
+    " Its subscription is meant to have no traffic, so one that expires is gone when the first"
+    " dead letter comes.",
     fix="Add a subscription on the dead-letter topic that never expires.",
 )
 def dead_letter_kept(stack: Stack) -> Iterator[tuple[Resource, str]]:
@@ -144,8 +169,11 @@ def dead_letter_kept(stack: Stack) -> Iterator[tuple[Resource, str]]:
 
     def check(subscription: Resource) -> Iterator[tuple[Resource, str]]:
         for topic in _dead_letter_topics(subscription) & own_topics:
-            if not any_known(partial(_takes_from, topic), subscriptions):
-                yield subscription, f"the dead-letter topic {topic} has no subscription."
+            if not any_known(partial(_keeps, topic), subscriptions):
+                yield (
+                    subscription,
+                    f"the dead-letter topic {topic} has no subscription that never expires.",
+                )
 
     yield from known_first(check, _with_dead_letters(stack))
 
@@ -154,8 +182,16 @@ def _pushes(subscription: Resource) -> bool:
     return subscription.has("pushConfig.pushEndpoint")
 
 
-def _takes_from(topic: str, subscription: Resource) -> bool:
-    return topic in names_at(subscription, "topic", schema.TOPIC)
+def _expiry(subscription: Resource) -> Iterator[str]:
+    ttl = subscription.get("expirationPolicy.ttl")
+    if ttl != "":
+        yield f"it expires after {ttl or '31 days (the default)'} without traffic."
+
+
+def _keeps(topic: str, subscription: Resource) -> bool:
+    if topic not in names_at(subscription, "topic", schema.TOPIC):
+        return False
+    return bool(subscription.get("expirationPolicy.ttl") == "")
 
 
 def _with_dead_letters(stack: Stack) -> list[Resource]:

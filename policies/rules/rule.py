@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from pulumi_policy import (
@@ -60,6 +61,29 @@ class Knob:
 
     default: Any
     schema: Mapping[str, Any]
+
+
+ALLOW = {
+    "allow": Knob(
+        {},
+        {
+            "type": "object",
+            "additionalProperties": {"type": "string", "minLength": 1},
+            "description": "Names on Google Cloud that the rule leaves out, each with the reason;"
+            " website-* is all that begin so.",
+        },
+    )
+}
+"""The setting of a rule that has exceptions which somebody can answer for."""
+
+
+def is_allowed(resource: Resource, path: str = "name") -> bool:
+    """Tell whether the name at a path is one that the rule's setting `allow` leaves out."""
+    patterns = resource.setting("allow")
+    if not patterns:
+        return False
+    name = str(resource.get(path, resource.name)).rsplit("/", 1)[-1]
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from urllib.parse import urlsplit
 
 from . import protocol, schema
 from .reading import Resource, Stack, duration, known_first, seconds
-from .rule import ADVISORY, Knob, resource_rule, stack_rule
+from .rule import ADVISORY, ALLOW, Knob, is_allowed, resource_rule, stack_rule
 from .stack import (
     covers_its_timeout,
     job_deadline,
@@ -19,6 +20,7 @@ from .stack import (
     job_service,
     leases,
     request_timeout,
+    runs_no_handler,
 )
 
 JOB = (schema.SCHEDULER_JOB,)
@@ -37,6 +39,11 @@ _CRON_PART = re.compile(
 )
 
 _GOOGLE_API = re.compile(r"(?:.+\.)?googleapis\.com")
+_ON_GOOGLE_CLOUD = re.compile(
+    r".+\.(?:run\.app|cloudfunctions\.net|appspot\.com|gateway\.dev|cloud\.goog)"
+)
+"""Hosts that Google Cloud gives to services, functions, apps and gateways."""
+
 _STARTS = (
     ("workflowexecutions", re.compile(r"/executions$")),
     ("run", re.compile(r":run$")),
@@ -104,14 +111,30 @@ def https(job: Resource) -> Iterator[str]:
     "scheduler-token",
     types=JOB,
     title="A job shows its target who calls",
-    why="A call without a token reaches only what anybody on the internet may call too.",
+    why="A call without a token reaches only what anybody on the internet may call too. A host that"
+    " is neither Google's nor named in `ownHosts` is somebody else's: no token is asked for there,"
+    " because a Google token must not go to a stranger.",
     fix="Set http_target.oidc_token with a service account of the job's own (for a Google API:"
     " http_target.oauth_token).",
-    unknown="A token that is not known yet is there, and passes: only its absence is a violation.",
+    unknown="A token that is not known yet is there, and passes: only its absence is a violation."
+    " A URL that is not known yet is taken for that of an own service.",
+    knobs={
+        "ownHosts": Knob(
+            [],
+            {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Domains of your own in front of your services, such as"
+                " *.acme.example. Hosts of Google Cloud need no mention.",
+            },
+        )
+    },
 )
 def token(job: Resource) -> Iterator[str]:
     tokens = ("httpTarget.oidcToken", "httpTarget.oauthToken")
-    if job.has("httpTarget") and not any(job.has(path) for path in tokens):
+    if not job.has("httpTarget") or any(job.has(path) for path in tokens):
+        return
+    if not _is_elsewhere(job) or _is_named(_host(job), job.setting("ownHosts")):
         yield "the HTTP target gets no token."
 
 
@@ -154,16 +177,21 @@ def oidc_audience(job: Resource) -> Iterator[str]:
         yield f"the audience {audience!r} has a path."
 
 
-@resource_rule(
+@stack_rule(
     "scheduler-identity-headers",
-    types=JOB,
     title="A job tells its handler which project and region it belongs to",
     why="The handler makes a run's identity from project, region, job and slot, and Cloud Scheduler"
-    " sends only the last two. Two jobs of one name would be the same run.",
-    fix="Put the header into http_target.headers (app_engine_http_target.headers) of every job.",
-    unknown="A header whose value is not known yet is there, and passes. Where the whole map is not"
-    " known, the preview says that the rule could not run.",
+    " sends only the last two. Two jobs of one name would be the same run. Left out are Google's"
+    " APIs, a host outside Google Cloud that gets no token, and a service or function of this"
+    " stack whose environment has neither ONCE_STORE nor ONCE_LEASE_SECONDS: it runs no handler.",
+    fix="Put the header into http_target.headers (app_engine_http_target.headers) of every job that"
+    " calls a handler. A job that calls something else of yours, in another stack for one, can be"
+    " named with its reason in the setting `allow`.",
+    unknown="A header whose value is not known yet is there, and passes. A URL that is not known"
+    " yet is that of the service or function that it was made from; without one, of a handler."
+    " Where the whole map is not known, the preview says that the rule could not run.",
     knobs={
+        **ALLOW,
         "headers": Knob(
             list(protocol.IDENTITY_HEADERS),
             {
@@ -171,15 +199,25 @@ def oidc_audience(job: Resource) -> Iterator[str]:
                 "items": {"type": "string"},
                 "description": "Headers that a job must send.",
             },
-        )
+        ),
     },
 )
-def identity_headers(job: Resource) -> Iterator[str]:
-    for target in _targets(job):
-        sent = {name.lower(): value for name, value in job.map(f"{target}.headers").items()}
-        for header in job.setting("headers"):
-            if sent.get(header.lower()) in (None, ""):
-                yield f"the header {header} is missing."
+def identity_headers(stack: Stack) -> Iterator[tuple[Resource, str]]:
+    def check(job: Resource) -> Iterator[tuple[Resource, str]]:
+        for target in _targets(job):
+            sent = {name.lower(): value for name, value in job.map(f"{target}.headers").items()}
+            headers = job.setting("headers")
+            missing = [name for name in headers if sent.get(name.lower()) in (None, "")]
+            if not missing or is_allowed(job) or (target == "httpTarget" and needs_none(job)):
+                continue
+            for header in missing:
+                yield job, f"the header {header} is missing."
+
+    def needs_none(job: Resource) -> bool:
+        to_a_stranger = _is_elsewhere(job) and not job.has("httpTarget.oidcToken")
+        return to_a_stranger or runs_no_handler(stack, job)
+
+    yield from known_first(check, stack.of_type(*JOB))
 
 
 @resource_rule(
@@ -338,6 +376,22 @@ def _time_zones() -> frozenset[str]:
 
 def _is_google_api(uri: str) -> bool:
     return bool(_GOOGLE_API.fullmatch(urlsplit(uri).hostname or ""))
+
+
+def _host(job: Resource) -> str:
+    """Give the host of the target, empty where it is not known yet or not there."""
+    uri = job.peek("httpTarget.uri")
+    return ((urlsplit(uri).hostname or "") if isinstance(uri, str) else "").rstrip(".")
+
+
+def _is_elsewhere(job: Resource) -> bool:
+    """Tell whether the target is known to be at none of Google's hosts."""
+    host = _host(job)
+    return bool(host) and not (_GOOGLE_API.fullmatch(host) or _ON_GOOGLE_CLOUD.fullmatch(host))
+
+
+def _is_named(host: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(host, pattern.lower()) for pattern in patterns)
 
 
 def _calls_google_api(job: Resource) -> bool:

@@ -97,6 +97,7 @@ def _container_properties(containers: str, source: str) -> tuple[str, ...]:
 
 PROPERTIES: dict[str, tuple[str, ...]] = {
     SCHEDULER_JOB: (
+        "name",
         "schedule",
         "timeZone",
         "region",
@@ -150,6 +151,7 @@ PROPERTIES: dict[str, tuple[str, ...]] = {
         *_container_properties("template.spec.containers[]", "valueFrom"),
     ),
     FUNCTION: (
+        "name",
         "location",
         "labels",
         "buildConfig.environmentVariables",
@@ -161,6 +163,7 @@ PROPERTIES: dict[str, tuple[str, ...]] = {
         "eventTrigger.serviceAccountEmail",
     ),
     FUNCTION_V1: (
+        "name",
         "region",
         "labels",
         "buildEnvironmentVariables",
@@ -200,6 +203,22 @@ PROPERTIES: dict[str, tuple[str, ...]] = {
     **{type: _grant_properties(type) for type in GRANTS},
 }
 PROPERTIES[PROJECT_GRANTS[0]] += ("condition.expression",)
+
+CALLABLES = {
+    type: property
+    for package, property in (
+        ("cloudrunv2", "name"),
+        ("cloudrun", "service"),
+        ("cloudfunctionsv2", "cloudFunction"),
+        ("cloudfunctions", "cloudFunction"),
+    )
+    for type in RUN_GRANTS
+    if type.startswith(f"gcp:{package}/")
+}
+"""Where a grant names the service, job or function that may be called."""
+
+for _grant, _name in CALLABLES.items():
+    PROPERTIES[_grant] += (_name,)
 for _grant in TOPIC_GRANTS:
     PROPERTIES[_grant] += ("topic",)
 for _grant in SUBSCRIPTION_GRANTS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pulumi_policy.proxy import UnknownValueError
 
 from . import protocol, schema
-from .reading import Node, Resource, Stack, duration
+from .reading import UNKNOWN, Node, Resource, Stack, duration
 
 _RUN_HOST = re.compile(r"(?P<name>[a-z0-9-]+)-\d+\.(?P<region>[a-z0-9-]+)\.run\.app")
 
@@ -84,6 +84,31 @@ def job_service(stack: Stack, job: Resource) -> Resource | None:
     if not job.has("httpTarget"):
         return None
     return called_service(stack, job, "httpTarget", "httpTarget.uri")
+
+
+def runs_no_handler(stack: Stack, job: Resource) -> bool:
+    """Tell whether a job calls a service or function of this stack that declares no handler.
+
+    Raises
+    ------
+    UnknownValueError
+        The target, or its environment, is not known yet.
+    """
+    types = (schema.RUN_SERVICE, schema.RUN_SERVICE_V1, *schema.ENVIRONMENT_MAPS)
+    targets = job.sources("httpTarget", types)
+    if not targets and job.peek("httpTarget.uri") is not UNKNOWN:
+        service = job_service(stack, job)
+        targets = [service] if service else []
+    return bool(targets) and not any(_declares_handler(target) for target in targets)
+
+
+def _declares_handler(target: Resource) -> bool:
+    names: Iterable[str]
+    if target.type in schema.ENVIRONMENT_MAPS:
+        names = target.map(schema.ENVIRONMENT_MAPS[target.type][0])
+    else:
+        names = (name for name, _ in variables(target))
+    return any(name in (protocol.STORE_VARIABLE, protocol.LEASE_VARIABLE) for name in names)
 
 
 def job_deadline(job: Resource) -> timedelta:

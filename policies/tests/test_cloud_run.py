@@ -46,6 +46,56 @@ class TestPublicAccess:
         assert pack.judge([public]).rules == ["cloud-run-no-public-access"]
 
 
+class TestAllowedByName:
+    RULE = "cloud-run-no-public-access"
+    CONFIG = {RULE: {"allow": {"website": "for everybody", "docs-*": "for everybody"}}}
+
+    @pytest.mark.parametrize("type", schema.RUN_GRANTS)
+    def test_named_target_may_be_public(self, pack: Pack, type: str) -> None:
+        full = "projects/acme/locations/europe-west6/services/website"
+        for name, broken in (
+            ("website", []),
+            (full, []),
+            ("docs-a1b2c3d", []),
+            ("handler", [self.RULE]),
+            ("website2", [self.RULE]),
+        ):
+            public = grant(type, **{schema.CALLABLES[type]: name})
+            if "policyData" in public.properties:
+                text = public.properties["policyData"].replace(MEMBER, "allUsers")
+                public = public.set("policyData", text)
+            elif "members" in public.properties:
+                public = public.set("members", ["allUsers"])
+            else:
+                public = public.set("member", "allUsers")
+            assert pack.judge([public], self.CONFIG).rules == broken
+
+    def test_unknown_name_of_a_public_target_cannot_be_judged(self, pack: Pack) -> None:
+        public = grant(schema.RUN_GRANTS[0], name=NOT_YET).set("member", "allUsers")
+        report = pack.judge([public], self.CONFIG)
+        assert report.rules == []
+        assert report.cannot_run == {self.RULE}
+        assert pack.judge([public]).rules == [self.RULE]
+
+    @pytest.mark.parametrize(
+        ("resource", "path", "open"),
+        [
+            (service(), "ingress", "INGRESS_TRAFFIC_ALL"),
+            (service_v1(), "metadata.annotations", {"run.googleapis.com/ingress": "all"}),
+            (function(), "serviceConfig.ingressSettings", "ALLOW_ALL"),
+            (function_v1(), "ingressSettings", "ALLOW_ALL"),
+        ],
+    )
+    def test_named_service_may_be_open(
+        self, pack: Pack, resource: Declared, path: str, open: Any
+    ) -> None:
+        config = {"cloud-run-ingress": {"allow": {"website": "for everybody"}}}
+        opened = resource.set(path, open)
+        assert pack.judge([opened.set("name", "website")], config).rules == []
+        assert pack.judge([opened.set("name", "other")], config).rules == ["cloud-run-ingress"]
+        assert "cloud-run-ingress" in pack.judge([opened.set("name", NOT_YET)], config).cannot_run
+
+
 @pytest.mark.parametrize(
     ("resource", "path"),
     [

@@ -1,18 +1,23 @@
 """The borders of the rules about every kind of resource."""
 
+import json
+
 import pytest
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE
 from rules import schema
 
-from .analyzer import Declared, Pack
+from .analyzer import PACK, Declared, Pack
 from .cases.compliant import NOT_YET, bucket, database, function, function_v1, job, trigger
 
-EUROPE = {"general-regions": {"allowed": ["europe-*", "eur3"]}}
+PROD = json.loads((PACK / "prod.json").read_text(encoding="utf-8"))
+EUROPE = {"general-regions": PROD["general-regions"]}
 TEAM = {"general-labels": {"required": {"team": "unknown", "env": "dev"}}}
 
 
 class TestRegions:
-    @pytest.mark.parametrize("place", ["europe-west6", "EUROPE-WEST1", "eur3"])
+    @pytest.mark.parametrize(
+        "place", ["europe-west6", "EUROPE-WEST1", "eur3", "EU", "eu", "europe"]
+    )
     def test_allowed(self, pack: Pack, place: str) -> None:
         assert pack.judge([bucket().set("location", place)], EUROPE).rules == []
 

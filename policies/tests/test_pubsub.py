@@ -87,6 +87,29 @@ def test_explicit_names_win_over_those_of_the_program(pack: Pack) -> None:
     assert pack.judge(program).rules == []
 
 
+@pytest.mark.parametrize("rule", ["pubsub-dead-letter", "pubsub-retry-policy"])
+def test_named_subscription_may_go_without(pack: Pack, rule: str) -> None:
+    property = {"pubsub-dead-letter": "deadLetterPolicy", "pubsub-retry-policy": "retryPolicy"}
+    without = subscription().drop(property[rule])
+    config = {rule: {"allow": {"orders": "the next one replaces it"}}}
+    assert pack.judge([without, subscriber()], config).rules == []
+    assert pack.judge([without.set("name", "other"), subscriber()], config).rules == [rule]
+    assert rule in pack.judge([without.set("name", NOT_YET)], config).cannot_run
+
+
+class TestExpiryOfDeadLetters:
+    def test_subscription_that_expires_keeps_nothing(self, pack: Pack) -> None:
+        program = [DEAD, ORDERS, KEPT.drop("expirationPolicy"), PUBLISHER, SUBSCRIBER]
+        broken = ["pubsub-dead-letter-kept", "pubsub-pull-never-expires"]
+        assert pack.judge(program).rules == broken
+
+    def test_unknown_expiry_cannot_be_judged(self, pack: Pack) -> None:
+        unknown = KEPT.set("expirationPolicy.ttl", NOT_YET)
+        report = pack.judge([DEAD, ORDERS, unknown, PUBLISHER, SUBSCRIBER])
+        assert report.rules == []
+        assert "pubsub-dead-letter-kept" in report.cannot_run
+
+
 class TestAckDeadline:
     def test_longer_timeout_than_pubsub_can_wait_for(self, pack: Pack) -> None:
         service = once_service().set("template.timeout", "900s")

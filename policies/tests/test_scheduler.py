@@ -7,7 +7,18 @@ import pytest
 from rules.protocol import Retries
 
 from .analyzer import Declared, Pack, Reference
-from .cases.compliant import CALLER, NOT_YET, URL, job, once_service, service, service_v1, timed_job
+from .cases.compliant import (
+    CALLER,
+    NOT_YET,
+    URL,
+    function,
+    function_v1,
+    job,
+    once_service,
+    service,
+    service_v1,
+    timed_job,
+)
 
 GOOGLE = "https://workflowexecutions.googleapis.com/v1/projects/p/locations/l/workflows/w"
 
@@ -221,6 +232,97 @@ def test_two_tokens_are_refused_although_the_url_is_not_known(pack: Pack) -> Non
         .set("httpTarget.oauthToken", {"serviceAccountEmail": CALLER})
     )
     assert "scheduler-token-kind" in pack.judge([both]).rules
+
+
+STRANGER = "https://hooks.example.com/nightly"
+
+
+class TestTokenForWhom:
+    def without_token(self, url: object) -> Declared:
+        return job().set("httpTarget.uri", url).drop("httpTarget.oidcToken")
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "https://handler-x4mp7q-oa.a.run.app/run",
+            "https://HANDLER-X4MP7Q-oa.a.RUN.APP./run",
+            "https://europe-west6-acme.cloudfunctions.net/report",
+            "https://acme.ew.r.appspot.com/tasks",
+            "https://storage.googleapis.com/storage/v1/b",
+            "https://jobs-7tx.ew.gateway.dev/run",
+            NOT_YET,
+        ],
+    )
+    def test_google_cloud_and_unknown_urls_get_one(self, pack: Pack, url: object) -> None:
+        assert "scheduler-token" in pack.judge([self.without_token(url)]).rules
+
+    @pytest.mark.parametrize("url", [STRANGER, "https://run.app.example.com", "https://notrun.app"])
+    def test_a_stranger_gets_none(self, pack: Pack, url: str) -> None:
+        plain = self.without_token(url).drop("httpTarget.headers")
+        report = pack.judge([plain])
+        assert report.rules == []
+        assert not report.cannot_run
+
+    def test_own_domain_gets_one(self, pack: Pack) -> None:
+        config = {"scheduler-token": {"ownHosts": ["*.Example.com"]}}
+        assert pack.judge([self.without_token(STRANGER)], config).rules == ["scheduler-token"]
+        other = self.without_token("https://example.org/")
+        assert pack.judge([other], config).rules == []
+
+
+class TestWhoNeedsIdentityHeaders:
+    RULE = "scheduler-identity-headers"
+    PLAIN = job().drop("httpTarget.headers").set("attemptDeadline", "300s")
+
+    @pytest.mark.parametrize("url", [URL, Reference("handler", "uri")])
+    @pytest.mark.parametrize("variable", ["ONCE_STORE", "ONCE_LEASE_SECONDS"])
+    def test_a_job_of_a_handler(self, pack: Pack, url: object, variable: str) -> None:
+        plain = self.PLAIN.set("httpTarget.uri", url)
+        assert self.RULE in pack.judge([once_service(variable), plain]).rules
+
+    @pytest.mark.parametrize("url", [URL, Reference("handler", "uri")])
+    def test_not_a_job_of_another_service(self, pack: Pack, url: object) -> None:
+        for target in (service(), service_v1()):
+            report = pack.judge([target, self.PLAIN.set("httpTarget.uri", url)])
+            assert self.RULE not in report.rules
+            assert self.RULE not in report.cannot_run
+
+    def test_not_a_job_of_another_function(self, pack: Pack) -> None:
+        plain = self.PLAIN.set("httpTarget.uri", Reference("upload", "url"))
+        for target, variables in (
+            (function(), "serviceConfig.environmentVariables"),
+            (function_v1(), "environmentVariables"),
+        ):
+            report = pack.judge([target, plain])
+            assert self.RULE not in report.rules
+            assert self.RULE not in report.cannot_run
+            handler = target.set(f"{variables}.ONCE_STORE", "firestore://acme/runs")
+            assert self.RULE in pack.judge([handler, plain]).rules
+
+    def test_a_job_of_a_service_elsewhere(self, pack: Pack) -> None:
+        for url in (URL, NOT_YET):
+            report = pack.judge([service("site"), self.PLAIN.set("httpTarget.uri", url)])
+            assert self.RULE in report.rules
+
+    def test_a_job_with_a_token_for_an_own_domain(self, pack: Pack) -> None:
+        assert pack.judge([self.PLAIN.set("httpTarget.uri", STRANGER)]).rules == [self.RULE]
+
+    def test_a_job_of_two_services_of_which_one_is_a_handler(self, pack: Pack) -> None:
+        plain = self.PLAIN.set("httpTarget.uri", Reference("handler", "uri")).set(
+            "httpTarget.oidcToken.audience", Reference("other", "uri")
+        )
+        assert self.RULE in pack.judge([once_service("ONCE_STORE"), service("other"), plain]).rules
+
+    def test_unknown_environment_cannot_be_judged(self, pack: Pack) -> None:
+        unknown = service().set("template.containers.0.envs", NOT_YET)
+        report = pack.judge([unknown, self.PLAIN])
+        assert self.RULE not in report.rules
+        assert self.RULE in report.cannot_run
+
+    def test_allowed_job(self, pack: Pack) -> None:
+        config = {self.RULE: {"allow": {"nightly": "calls the shop of another stack"}}}
+        assert pack.judge([self.PLAIN], config).rules == []
+        assert pack.judge([self.PLAIN.set("name", "other")], config).rules == [self.RULE]
 
 
 class TestTargetOfAJob:

@@ -32,6 +32,13 @@ CASES = (
     ),
     Case(
         "pubsub-never-expires",
+        passes=[subscription(), subscriber()],
+        breaks=[subscription().set("expirationPolicy.ttl", "2678400s"), subscriber()],
+        absent=([subscription().drop("expirationPolicy")], BREAKS),
+        unknown=([subscription().set("expirationPolicy.ttl", NOT_YET)], CANNOT_RUN),
+    ),
+    Case(
+        "pubsub-pull-never-expires",
         passes=[_pulled],
         breaks=[_pulled.set("expirationPolicy.ttl", "2678400s")],
         absent=([_pulled.drop("expirationPolicy")], BREAKS),

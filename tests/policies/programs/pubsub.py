@@ -75,6 +75,13 @@ subscription("kept", dead.id, None, push=False)
 subscription("pubsub-dead-letter", dead_letter_topic=None)
 subscription("pubsub-retry-policy", waits=False)
 subscription("pubsub-never-expires", never_expires=False)
+subscription(
+    "pubsub-pull-never-expires",
+    dead_letter_topic=None,
+    never_expires=False,
+    push=False,
+    granted=False,
+)
 subscription("pubsub-push-oidc", account=None)
 subscription("pubsub-ack-deadline", seconds=60)
 subscription("pubsub-dead-letter-grants", granted=False)

@@ -1,5 +1,6 @@
 """Both example stacks obey every rule, whenever it is asked, and no rule is left unanswered."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,18 @@ def test_open_ingress_stops_prod_only(tmp_path: Path, name: str, stopped: bool) 
     result = stack.preview(policies=PACK, policy_config=PACK / f"{name}.json")
     assert {found.policy for found in result.violations} == {"cloud-run-ingress"}
     assert result.ok is not stopped
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_event_without_dead_letters_and_waits_has_to_be_allowed(
+    tmp_path: Path, allowed: bool
+) -> None:
+    event = {"name": "ticks", "pubsub": {"deadLetter": False, "immediate": True}}
+    stack = Engine(tmp_path).example("dev", {"image": IMAGE, "events": [event]})
+    config = json.loads((PACK / "dev.json").read_text())
+    rules = {"pubsub-dead-letter", "pubsub-retry-policy"}
+    if allowed:
+        config |= {rule: {"allow": {"*ticks": "the next one replaces it"}} for rule in rules}
+    result = stack.preview(policies=PACK, policy_config=config)
+    assert {found.policy for found in result.violations} == (set() if allowed else rules)
+    assert result.ok is allowed

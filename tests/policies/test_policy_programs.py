@@ -50,5 +50,53 @@ def test_missing_label_is_added(tmp_path: Path) -> None:
     assert stack.preview(policies=PACK, policy_config=CONFIG).changed == []
 
 
+def test_stack_without_a_handler_is_not_stopped(tmp_path: Path) -> None:
+    source = """
+        import pulumi_gcp as gcp
+
+        def service(name, ingress):
+            container = gcp.cloudrunv2.ServiceTemplateContainerArgs(
+                image="europe-docker.pkg.dev/a-project/images/any@sha256:" + "0" * 64
+            )
+            template = gcp.cloudrunv2.ServiceTemplateArgs(
+                service_account="any@a-project.iam.gserviceaccount.com", containers=[container]
+            )
+            return gcp.cloudrunv2.Service(
+                name, name=name, location="europe-west1", ingress=ingress, template=template
+            )
+
+        def job(name, **target):
+            http_target = gcp.cloudscheduler.JobHttpTargetArgs(**target)
+            gcp.cloudscheduler.Job(
+                name, schedule="0 2 * * *", attempt_deadline="300s", http_target=http_target
+            )
+
+        shop = service("shop", "INGRESS_TRAFFIC_INTERNAL_ONLY")
+        website = service("website", "INGRESS_TRAFFIC_ALL")
+        gcp.cloudrunv2.ServiceIamMember(
+            "everybody", name=website.name, location="europe-west1",
+            role="roles/run.invoker", member="allUsers",
+        )
+        token = gcp.cloudscheduler.JobHttpTargetOidcTokenArgs(
+            service_account_email="caller@a-project.iam.gserviceaccount.com", audience=shop.uri
+        )
+        job("own", uri=shop.uri, oidc_token=token)
+        job("stranger", uri="https://hooks.example.com/nightly")
+        gcp.pubsub.Subscription("pull", topic="projects/a-project/topics/orders")
+        gcp.storage.Bucket("files", location="EU")
+    """
+    stack = Engine(tmp_path).program(source)
+    website = {"allow": {"website": "the pages are for everybody"}}
+    result = stack.preview(
+        policies=PACK,
+        policy_config={"cloud-run-no-public-access": website, "cloud-run-ingress": website},
+    )
+    assert result.raise_for_status().ok
+    assert {found.resource: found.policy for found in broken(result)} == {
+        "pull": "pubsub-pull-never-expires",
+        "files": "general-bucket-public-access",
+    }
+
+
 def broken(result: Result) -> list[Violation]:
     return [found for found in result.violations if CANNOT_RUN not in found.message]

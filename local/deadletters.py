@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from google.api_core.exceptions import DeadlineExceeded, GoogleAPICallError, NotFound
+from google.api_core.exceptions import Cancelled, DeadlineExceeded, GoogleAPICallError, NotFound
 from google.auth.exceptions import GoogleAuthError
 from google.pubsub_v1.types import PubsubMessage
 
@@ -165,7 +165,7 @@ class DeadLetters:
                     timeout=left,
                     retry=None,
                 )
-            except DeadlineExceeded:
+            except (Cancelled, DeadlineExceeded):  # the server may see the deadline first
                 break
             if received := pulled.received_messages:
                 self._extend([each.ack_id for each in received], _LEASE_SECONDS)

@@ -152,6 +152,8 @@ def _with_call(
     """Let a plain function without parameters do too."""
     try:
         inspect.signature(function).bind(None)
+    except ValueError:  # a built-in that does not tell what it takes
+        pass
     except TypeError:
         return lambda call: cast(Callable[[], object], function)()
     return cast(Callable[[Call], object], function)

@@ -251,8 +251,8 @@ def test_setting_is_read_whole() -> None:
     ("text", "problem"),
     [
         ("{", "Expecting"),
-        ("[]", "no object"),
-        ('{"orders": 1}', "orders is no object"),
+        ("[]", "not a JSON object"),
+        ('{"orders": 1}', "orders is not an object"),
         ('{"orders": {}}', "either a subscription or a type"),
         ('{"orders": {"type": "t", "subscription": "projects/p"}}', "either a subscription"),
         ('{"orders": {"subscription": "orders"}}', "orders.subscription is 'orders'"),

@@ -78,11 +78,11 @@ def test_start_that_the_document_does_not_allow_is_refused(
         ("workflowexecutions", EXECUTIONS, {"view": "ALL"}, "is none of"),
         ("workflowexecutions", EXECUTIONS, {"pageSize": "many"}, "needs integer"),
         ("workflowexecutions", EXECUTIONS, {"labels": "a"}, "no query parameter 'labels'"),
-        ("workflowexecutions", EXECUTIONS, {"fields": "executions(label)"}, "'label' is no field"),
+        ("workflowexecutions", EXECUTIONS, {"fields": "executions(label)"}, "'label' is not"),
         ("workflowexecutions", EXECUTIONS, {"fields": "executions(name"}, "not closed"),
         ("run", JOB_EXECUTIONS, {"filter": "a"}, "no query parameter 'filter'"),
         ("run", JOB_EXECUTIONS, {"showDeleted": "yes"}, "needs boolean"),
-        ("cloudbuild", BUILDS, {"fields": "builds/tag"}, "'tag' is no field"),
+        ("cloudbuild", BUILDS, {"fields": "builds/tag"}, "'tag' is not"),
     ],
 )
 def test_list_that_the_document_does_not_allow_is_refused(

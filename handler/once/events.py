@@ -1,10 +1,11 @@
 """What an author of event handlers sees: `Event`, `on_event`, `on_message` and their rules."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from once.attempt import Attempt
 from once.errors import ErrorRule
 from once.functions import check_function
 from once.identity.events import MESSAGE_PUBLISHED, Envelope
@@ -22,8 +23,8 @@ ONLY_FOR = "once-only-for"
 """The attribute of a message that was published again: the one subscription it is meant for."""
 
 
-@dataclass(frozen=True)
-class Event:
+@dataclass(frozen=True, kw_only=True)
+class Event(Attempt):
     """One attempt at one event.
 
     Parameters
@@ -43,15 +44,6 @@ class Event:
     delivery_attempt
         From 1; None where the source does not count. Pub/Sub counts, approximately, for a
         subscription with a dead-letter topic.
-    run_id
-        64 hex digits, the same for every attempt: the idempotency token to hand downstream.
-    attempt_id
-        Names this attempt.
-    fence
-        Grows with every claim of the same event: a downstream that remembers the highest fence can
-        refuse an attempt whose lease was taken over.
-    deadline
-        When the lease ends: aware, UTC, by this machine's clock.
     """
 
     id: str
@@ -62,15 +54,6 @@ class Event:
     data: bytes
     attributes: Mapping[str, str]
     delivery_attempt: int | None
-    run_id: str
-    attempt_id: str
-    fence: int
-    deadline: datetime
-    _claim: Claim = field(repr=False, compare=False)
-
-    def remaining(self) -> timedelta:
-        """Return the time left until the deadline, by the monotonic clock; negative when over."""
-        return self._claim.remaining()
 
     def json(self) -> Any:
         """Return the data as JSON.
@@ -94,10 +77,6 @@ class Event:
             data=envelope.data,
             attributes=envelope.attributes,
             delivery_attempt=envelope.delivery_attempt,
-            run_id=claim.key.id,
-            attempt_id=claim.attempt_id,
-            fence=claim.fence,
-            deadline=claim.deadline,
             _claim=claim,
         )
 

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
+from once.attempt import Attempt
 from once.functions import check_function
 from once.identity.scheduler import ScheduledDelivery
 from once.protocol import Claim, Fatal
@@ -18,8 +19,8 @@ class BadBody(Fatal, ValueError):
     """The body is not JSON. Fatal, because a retry would bring the same body."""
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, kw_only=True)
+class Run(Attempt):
     """One attempt at one run of a Cloud Scheduler job.
 
     Parameters
@@ -28,15 +29,6 @@ class Run:
         The job, as the Scheduler's headers name it.
     schedule_time
         The slot: aware, UTC, to the minute.
-    run_id
-        64 hex digits, the same for every attempt: the idempotency token to hand downstream.
-    attempt_id
-        Names this attempt.
-    fence
-        Grows with every claim of the same run: a downstream that remembers the highest fence can
-        refuse an attempt whose lease was taken over.
-    deadline
-        When the lease ends: aware, UTC, by this machine's clock.
     body
         The request's body.
     """
@@ -45,21 +37,12 @@ class Run:
     region: str
     job: str
     schedule_time: datetime
-    run_id: str
-    attempt_id: str
-    fence: int
-    deadline: datetime
     body: bytes
-    _claim: Claim = field(repr=False, compare=False)
 
     @property
     def forced(self) -> bool:
         """Whether somebody forced this run ahead of its slot."""
         return self._claim.key.kind == "forced"
-
-    def remaining(self) -> timedelta:
-        """Return the time left until the deadline, by the monotonic clock; negative when over."""
-        return self._claim.remaining()
 
     def json(self) -> Any:
         """Return the body as JSON.
@@ -79,10 +62,6 @@ class Run:
             region=delivery.region,
             job=delivery.job,
             schedule_time=delivery.slot,
-            run_id=claim.key.id,
-            attempt_id=claim.attempt_id,
-            fence=claim.fence,
-            deadline=claim.deadline,
             body=body,
             _claim=claim,
         )

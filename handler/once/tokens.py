@@ -6,13 +6,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from once import logs
 from once.answer import Answer, Outcome
+from once.attempt import Attempt
 from once.functions import check_function
 from once.identity.token import TokenDelivery
 from once.protocol import Claim, Guard
@@ -24,35 +24,17 @@ from once.stopping import told_to_stop
 _TOKEN_CHARACTERS = 1_000
 
 
-@dataclass(frozen=True)
-class Call:
+@dataclass(frozen=True, kw_only=True)
+class Call(Attempt):
     """One attempt at the work of a token.
 
     Parameters
     ----------
     token
         What the caller gave.
-    run_id
-        64 hex digits made of the function's name and the token, the same for every attempt: the
-        idempotency token to hand further downstream.
-    attempt_id
-        Names this attempt.
-    fence
-        Grows with every claim of the same token.
-    deadline
-        When the lease ends: aware, UTC, by this machine's clock.
     """
 
     token: str
-    run_id: str
-    attempt_id: str
-    fence: int
-    deadline: datetime
-    _claim: Claim = field(repr=False, compare=False)
-
-    def remaining(self) -> timedelta:
-        """Return the time left until the deadline, by the monotonic clock; negative when over."""
-        return self._claim.remaining()
 
 
 @dataclass(frozen=True)
@@ -134,9 +116,7 @@ def once_per_token(
     work_with = _with_call(function)
 
     def work(claim: Claim) -> object:
-        call = Call(
-            token, claim.key.id, claim.attempt_id, claim.fence, claim.deadline, _claim=claim
-        )
+        call = Call(token=token, _claim=claim)
         labels = {"job": delivery.name, "run_id": call.run_id, "attempt_id": call.attempt_id}
         with logs.labels(**labels):
             return work_with(call)

@@ -13,7 +13,7 @@ run: .venv/ready  ## play Cloud Scheduler against the real handler (ARGS="--slot
 	@$(BIN)/python -m local $(ARGS)
 
 test: .venv/ready policies/.venv/ready  ## every test, with the emulator and the Pulumi engine
-	@$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 	@cd policies && .venv/bin/python -m pytest
 
 test-long: .venv/ready  ## thousands more random interleavings of workers and faults (some minutes)

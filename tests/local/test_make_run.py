@@ -22,6 +22,10 @@ SLOWLY = "--speed=20"
 
 
 def start(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
+    # A shell starts what it puts into the background with SIGINT ignored, and that is inherited.
+    def hear_interrupts() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     return subprocess.Popen(
         [sys.executable, "-m", "local", *arguments],
         cwd=folder,
@@ -29,6 +33,7 @@ def start(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=hear_interrupts,
     )
 
 

@@ -7,16 +7,12 @@ publishes it twice, never not at all.
 
 import base64
 import os
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from once import rest
 from once.events import ONLY_FOR
 from once.identity.events import EventDelivery
 from once.protocol import Claim, Dropped, Fatal, describe
-
-if TYPE_CHECKING:
-    from google.auth.credentials import Credentials
-    from google.auth.transport.requests import AuthorizedSession
 
 _SCOPE = "https://www.googleapis.com/auth/pubsub"
 _SECONDS = 10
@@ -86,32 +82,12 @@ def publish(topic: str, delivery: EventDelivery, claim: Claim, error: Fatal) -> 
 
 
 def _post(topic: str, message: dict[str, Any]) -> None:
-    # Imported on first use: a handler that gives nothing up loads no HTTP client.
-    import requests
-
-    if emulator := os.environ.get("PUBSUB_EMULATOR_HOST"):
-        session, base = requests.Session(), f"http://{emulator}"
-    else:
-        session, base = _authorized(), "https://pubsub.googleapis.com"
-    with session:
+    emulator = os.environ.get("PUBSUB_EMULATOR_HOST")
+    base = f"http://{emulator}" if emulator else "https://pubsub.googleapis.com"
+    with rest.session(base, _SCOPE) as session:
         session.post(
             f"{base}/v1/{topic}:publish", json={"messages": [message]}, timeout=_SECONDS
         ).raise_for_status()
-
-
-def _authorized() -> "AuthorizedSession":
-    from google.auth.transport.requests import AuthorizedSession
-
-    return AuthorizedSession(_credentials())  # type: ignore[no-untyped-call]
-
-
-@cache
-def _credentials() -> "Credentials":
-    import google.auth
-
-    credentials: Credentials
-    credentials, _ = google.auth.default(scopes=[_SCOPE])
-    return credentials
 
 
 def _fitting(value: str) -> str:

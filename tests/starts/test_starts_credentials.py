@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
-from once.starts import api
+from once import rest
 from once.starts.api import Api, NotSent
 from once.starts.workflow import Workflow
 
@@ -113,9 +113,9 @@ def google(apis: Apis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     apis.add(WORKFLOW.name)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "account.json"))
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(both))
-    api._credentials.cache_clear()
+    rest._credentials.cache_clear()
     yield google
-    api._credentials.cache_clear()
+    rest._credentials.cache_clear()
     server.shutdown()
     thread.join()
     server.server_close()

@@ -1,11 +1,8 @@
 """One call to a Google API, and what its answer says about whether it took effect."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
+from once import rest
 from once.starts.target import Call, Json
 
 if TYPE_CHECKING:
@@ -80,7 +77,7 @@ class Api:
         from urllib3.exceptions import MaxRetryError, NewConnectionError
 
         try:
-            with self._session() as session:
+            with rest.session(self._base_url, _SCOPE) as session:
                 response = session.request(
                     "GET" if call.body is None else "POST",
                     f"{self._base_url}/{call.path}",
@@ -101,27 +98,6 @@ class Api:
         except Exception as error:
             raise Lost(f"{type(error).__name__}: {error}") from error
         return _read(response)
-
-    @contextmanager
-    def _session(self) -> Iterator["requests.Session"]:
-        import requests
-        from google.auth.transport.requests import AuthorizedSession
-
-        if urlsplit(self._base_url).scheme == "https":
-            with AuthorizedSession(_credentials()) as session:  # type: ignore[no-untyped-call]
-                yield session
-        else:
-            with requests.Session() as session:
-                session.trust_env = False  # no proxy between two ends of one machine
-                yield session
-
-
-@cache
-def _credentials() -> Any:
-    import google.auth
-
-    credentials, _ = google.auth.default(scopes=[_SCOPE])
-    return credentials
 
 
 def _read(response: "requests.Response") -> Json:

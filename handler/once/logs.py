@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import IO, Any
 
+from once.headers import folded
+
 LOG = logging.getLogger("once")
 
 _LABELS = "logging.googleapis.com/labels"
@@ -59,11 +61,11 @@ def trace(headers: Mapping[str, str], project: str | None) -> dict[str, str]:
 
     Source: https://cloud.google.com/trace/docs/trace-context
     """
-    folded = {name.lower(): value for name, value in headers.items()}
-    match = re.match(r"00-([0-9a-f]{32})-([0-9a-f]{16})-", folded.get("traceparent", ""))
+    own = folded(headers)
+    match = re.match(r"00-([0-9a-f]{32})-([0-9a-f]{16})-", own.get("traceparent", ""))
     trace_id, span_id = match.groups() if match else (None, None)
     if trace_id is None:
-        match = re.match(r"([0-9a-f]{32})", folded.get("x-cloud-trace-context", ""))
+        match = re.match(r"([0-9a-f]{32})", own.get("x-cloud-trace-context", ""))
         trace_id = match.group(1) if match else None
     if trace_id is None:
         return {}

@@ -9,9 +9,10 @@ from once import logs
 from once.answer import Answer, Outcome, answer, severity
 from once.dispatch import Dispatch
 from once.events import HANDLERS, Handler
+from once.headers import Folded, folded
 from once.identity import BadDelivery, Delivery
 from once.identity.events import Envelope, read_event
-from once.identity.scheduler import ScheduledDelivery, folded, scheduled
+from once.identity.scheduler import ScheduledDelivery, scheduled
 from once.protocol import Claim, Guard, Report, describe
 from once.run import JOBS, Job, Run
 from once.settings import STARTS, Settings
@@ -64,6 +65,7 @@ class Service:
             The HTTP request, whatever its path.
         """
         begun = time.monotonic()
+        headers = folded(headers)
         with logs.fields(**logs.trace(headers, self._project)):
             if method != "POST":
                 return refused(Outcome.METHOD_NOT_ALLOWED, begun, f"{method} is refused: use POST")
@@ -97,25 +99,19 @@ class Service:
         return worst
 
 
-def _missing(headers: Mapping[str, str], body: bytes) -> int:
+def _missing(headers: Folded, body: bytes) -> int:
     """Return how many bytes of the body never came: servers hand on what they got without a word.
 
     A body that a framework has decompressed cannot be counted.
     """
-    found = folded(headers)
-    length = found.get("content-length", "")
-    if found.get("content-encoding") or not re.fullmatch("[0-9]{1,18}", length):
+    length = headers.get("content-length", "")
+    if headers.get("content-encoding") or not re.fullmatch("[0-9]{1,18}", length):
         return 0
     return int(length) - len(body)
 
 
 def _call(function: Job, delivery: ScheduledDelivery, body: bytes) -> Callable[[Claim], object]:
-    def work(claim: Claim) -> object:
-        labels = {"job": delivery.job, "run_id": claim.key.id, "attempt_id": claim.attempt_id}
-        with logs.labels(**labels):
-            return function(Run.of(delivery, claim, body))
-
-    return work
+    return lambda claim: function(Run.of(delivery, claim, body))
 
 
 def refused(outcome: Outcome, begun: float, detail: str, job: str | None = None) -> Answer:

@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
+from once.headers import folded
 from once.identity.key import BadDelivery, Delivery, Key
-from once.identity.scheduler import JOB_NAME, SCHEDULE_TIME, folded, parse_rfc_3339
+from once.identity.scheduler import JOB_NAME, SCHEDULE_TIME, parse_rfc_3339
 
 MESSAGE_PUBLISHED = "google.cloud.pubsub.topic.v1.messagePublished"
 """The CloudEvents type of every Pub/Sub message, however it came."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 
+from once.headers import folded
 from once.identity.key import BadDelivery, Delivery, Key
 
 SCHEDULE_TIME = "X-CloudScheduler-ScheduleTime"
@@ -103,11 +104,6 @@ def scheduled(headers: Mapping[str, str]) -> ScheduledDelivery:
     )
 
 
-def folded(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return headers by their names in lower case."""
-    return {name.lower(): _text(value) for name, value in headers.items()}
-
-
 def parse_rfc_3339(text: str, field: str) -> datetime:
     """Parse an RFC 3339 time into UTC; what is finer than a microsecond is cut off.
 
@@ -137,11 +133,3 @@ def parse_rfc_3339(text: str, field: str) -> datetime:
         return local.astimezone(UTC)
     except (ValueError, OverflowError):
         raise wrong from None
-
-
-def _text(value: str) -> str:
-    """Undo WSGI's latin-1 reading of a header that was sent as UTF-8."""
-    try:
-        return value.encode("latin-1").decode("utf-8").strip()
-    except UnicodeError:
-        return value.strip()

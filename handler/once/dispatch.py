@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from once import logs
 from once.deadletter import publish
 from once.events import ONLY_FOR, Event, Handler, stack_event
 from once.identity.events import Envelope, EventDelivery
@@ -102,9 +101,4 @@ def _work(
                 raise
             raise end from error
 
-    def labelled(claim: Claim) -> object:
-        labels = {"job": handler.name, "run_id": claim.key.id, "attempt_id": claim.attempt_id}
-        with logs.labels(**labels):
-            return work(claim)
-
-    return labelled
+    return work

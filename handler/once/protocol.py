@@ -4,7 +4,6 @@ docs/protocol.md draws one sequence diagram for each path through this file.
 """
 
 import json
-import logging
 import threading
 import time
 import uuid
@@ -15,13 +14,12 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
+from once import logs
 from once.answer import Outcome
 from once.functions import check_result
 from once.identity import Delivery, Key
-from once.stores import Reading, Record, Store, StoreError, Version
+from once.stores import Reading, Record, Status, Store, StoreError, Version
 from once.stores.base import BUDGET_SECONDS
-
-_LOG = logging.getLogger("once")
 
 ROUNDS = 3
 """How often a refused write is followed by another read before the delivery is sent back."""
@@ -265,7 +263,9 @@ class Guard:
             return replace(refused.report, attempt_id=attempt_id)
         except StoreError as error:
             return Report(Outcome.STORE_UNAVAILABLE, settled, attempt_id, cause=error)
-        return self._work(claim, work)
+        labels = {"job": delivery.name, "run_id": claim.key.id, "attempt_id": attempt_id}
+        with logs.labels(**labels):
+            return self._work(claim, work)
 
     # --- Claim ------------------------------------------------------------------------------------
 
@@ -349,7 +349,7 @@ class Guard:
             result = work(claim)
             check_result(result)
         except Fatal as error:
-            return self._finish(claim, "failed", error=describe(error), cause=error)
+            return self._finish(claim, cause=error)
         except Unsettled as error:
             why = "whether it took effect is not known; the claim is left to its lease"
             return Report(
@@ -360,7 +360,6 @@ class Guard:
         recordable = _is_recordable(result)
         return self._finish(
             claim,
-            "completed",
             result=result if recordable else None,
             why=None if recordable else f"its result is not recorded: {_RECORDABLE}",
         )
@@ -370,13 +369,13 @@ class Guard:
     def _finish(
         self,
         claim: Claim,
-        status: Any,
         *,
         result: Any = None,
-        error: str | None = None,
-        cause: BaseException | None = None,
+        cause: Fatal | None = None,
         why: str | None = None,
     ) -> Report:
+        """Record that the run ended, and for good: failed where there is a cause."""
+        status: Status = "completed" if cause is None else "failed"
         # From here on every time in the record is the store's.
         claimed_at = claim.version.time
         record = replace(
@@ -387,11 +386,8 @@ class Guard:
             started_at=claimed_at,
             finished_at=claimed_at + timedelta(seconds=time.monotonic() - claim.sent),
             result=result,
-            error=error,
+            error=None if cause is None else describe(cause),
         )
-        ended = Outcome.COMPLETED
-        if status == "failed":
-            ended = Outcome.DROPPED if isinstance(cause, Dropped) else Outcome.FAILED
         try:
             recorded = self._record(claim, record, time.monotonic() + BUDGET_SECONDS)
         except StoreError as failure:
@@ -400,7 +396,7 @@ class Guard:
             return Report(
                 Outcome.UNRECORDED, claim.key, claim.attempt_id, claim, cause=cause, why=why
             )
-        outcome, why = (ended, why) if recorded else (Outcome.LEASE_LOST, _OVERTAKEN)
+        outcome, why = (_ended(cause), why) if recorded else (Outcome.LEASE_LOST, _OVERTAKEN)
         return Report(
             outcome, claim.key, claim.attempt_id, claim, result=result, cause=cause, why=why
         )
@@ -465,7 +461,7 @@ class Guard:
                 return  # kept for the next delivery
             self._unrecorded.remove(claim)
             if not recorded:
-                _LOG.error("run %s ended unrecorded and another attempt took it", claim.key.id)
+                logs.LOG.error("run %s ended unrecorded and another attempt took it", claim.key.id)
 
 
 class _EndedRuns:
@@ -511,6 +507,15 @@ class _Unrecorded:
 
     def has(self, key: Key) -> bool:
         return key.id in self._ends
+
+
+def _ended(cause: Fatal | None) -> Outcome:
+    match cause:
+        case None:
+            return Outcome.COMPLETED
+        case Dropped():
+            return Outcome.DROPPED
+    return Outcome.FAILED
 
 
 def _is_recordable(result: object) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from once import logs
 from once.answer import Answer, Outcome
 from once.attempt import Attempt
 from once.functions import check_function
@@ -116,10 +115,7 @@ def once_per_token(
     work_with = _with_call(function)
 
     def work(claim: Claim) -> object:
-        call = Call(token=token, _claim=claim)
-        labels = {"job": delivery.name, "run_id": call.run_id, "attempt_id": call.attempt_id}
-        with logs.labels(**labels):
-            return work_with(call)
+        return work_with(Call(token=token, _claim=claim))
 
     report = (guard or _default_guard()).run(delivery, work)
     answer = answered(delivery, report, begun)

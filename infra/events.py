@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import pulumi
 from pulumi_gcp import eventarc, projects, pubsub, serviceaccount, storage
 
+from infra.account import make_account
 from infra.component import Component
 from infra.model import EVENTARC, EVENTS, Event, EventarcSource, PubSubSource, StackConfig
 from infra.service import RunService, seconds
@@ -25,6 +26,8 @@ class Caller(Component):
 
     Attributes
     ----------
+    account
+        The account.
     ready
         What a delivery needs before it can work.
     """
@@ -39,27 +42,19 @@ class Caller(Component):
         apis: Sequence[pulumi.Resource],
     ) -> None:
         super().__init__("EventCaller", name, config, apis)
-        self.email = config.account_email(name)
-        self.member = f"serviceAccount:{self.email}"
-        account = serviceaccount.Account(
-            name,
-            project=config.project,
-            account_id=config.called(name),
-            display_name=f"{config.called(name)} (delivers events)",
-            opts=self.options(),
-        )
+        account = self.account = make_account(self, name, "delivers events")
         tokens = serviceaccount.IAMMember(
             f"{name}-tokens",
-            service_account_id=f"projects/{config.project}/serviceAccounts/{self.email}",
+            service_account_id=account.full_name,
             role="roles/iam.serviceAccountTokenCreator",
             member=pubsub_agent(config),
-            opts=self.options(account, agent),
+            opts=self.options(account.resource, agent),
         )
         called = sorted({event.service for event in events})
         self.ready = [
-            account,
+            account.resource,
             tokens,
-            *(services[service].invoker(name, self.member, account) for service in called),
+            *(services[service].invoker(name, account) for service in called),
         ]
         if name == EVENTARC:
             self.ready.append(
@@ -67,8 +62,8 @@ class Caller(Component):
                     f"{name}-receives",
                     project=config.project,
                     role="roles/eventarc.eventReceiver",
-                    member=self.member,
-                    opts=self.options(account),
+                    member=account.member,
+                    opts=self.options(account.resource),
                 )
             )
         self.register_outputs({})
@@ -123,7 +118,7 @@ class Subscription(Component):
             push_config=pubsub.SubscriptionPushConfigArgs(
                 push_endpoint=f"{url}/",
                 oidc_token=pubsub.SubscriptionPushConfigOidcTokenArgs(
-                    service_account_email=caller.email, audience=url
+                    service_account_email=caller.account.email, audience=url
                 ),
             ),
             opts=self.options(*before),
@@ -194,7 +189,7 @@ class Subscription(Component):
         )
         publishers = {
             f"{name}-agent-publishes": pubsub_agent(config),
-            f"{name}-publishes": service.member,
+            f"{name}-publishes": service.account.member,
         }
         return [
             topic,
@@ -206,7 +201,7 @@ class Subscription(Component):
                     topic=config.called(name),
                     role="roles/pubsub.publisher",
                     member=member,
-                    opts=self.options(topic, service.account),
+                    opts=self.options(topic, service.account.resource),
                 )
                 for grant, member in publishers.items()
             ),
@@ -235,7 +230,7 @@ class Trigger(Component):
             location=source.location,
             name=config.called(event.name),
             labels=config.labels or None,
-            service_account=caller.email,
+            service_account=caller.account.email,
             event_data_content_type=(
                 "application/protobuf" if source.type.startswith(_PROTOBUF_ONLY) else None
             ),

@@ -107,7 +107,7 @@ def _outputs(
             name: {
                 "url": config.service_url(name),
                 "urls": service.urls,
-                "account": service.email,
+                "account": service.account.email,
             }
             for name, service in services.items()
         },

@@ -4,9 +4,10 @@ import base64
 from collections.abc import Mapping, Sequence
 
 import pulumi
-from pulumi_gcp import cloudscheduler, serviceaccount
+from pulumi_gcp import cloudscheduler
 
 from infra import contract
+from infra.account import make_account
 from infra.component import Component
 from infra.model import SCHEDULER, AppEngine, Job, StackConfig
 from infra.service import RunService, as_json, seconds
@@ -22,21 +23,11 @@ class Scheduler(Component):
         apis: Sequence[pulumi.Resource],
     ) -> None:
         super().__init__("Scheduler", SCHEDULER, config, apis)
-        self.email = config.account_email(SCHEDULER)
-        account = serviceaccount.Account(
-            SCHEDULER,
-            project=config.project,
-            account_id=config.called(SCHEDULER),
-            display_name=f"{config.called(SCHEDULER)} (Cloud Scheduler)",
-            opts=self.options(),
-        )
+        account = self.account = make_account(self, SCHEDULER, "Cloud Scheduler")
         called = sorted({job.service for job in config.jobs if job.service})
-        may_call = {
-            name: services[name].invoker(SCHEDULER, f"serviceAccount:{self.email}", account)
-            for name in called
-        }
+        may_call = {name: services[name].invoker(SCHEDULER, account) for name in called}
         self.jobs = [
-            self._job(job, [account, may_call[job.service]] if job.service else [account])
+            self._job(job, [account.resource, *([may_call[job.service]] if job.service else [])])
             for job in config.jobs
         ]
         self.register_outputs({})
@@ -75,7 +66,7 @@ class Scheduler(Component):
             headers=self._headers(job),
             body=_body(job),
             oidc_token=cloudscheduler.JobHttpTargetOidcTokenArgs(
-                service_account_email=self.email, audience=url
+                service_account_email=self.account.email, audience=url
             ),
         )
 

@@ -12,11 +12,11 @@ from pulumi_gcp import (
     projects,
     pubsub,
     secretmanager,
-    serviceaccount,
     storage,
 )
 
 from infra import contract, starts
+from infra.account import Account, make_account
 from infra.component import Component
 from infra.model import Grant, Service, StackConfig, Start
 
@@ -55,26 +55,18 @@ class RunService(Component):
     ) -> None:
         super().__init__("Service", settings.name, config, depends_on)
         self.settings = settings
-        self.email = config.account_email(settings.name)
-        self.member = f"serviceAccount:{self.email}"
-        account = self.account = serviceaccount.Account(
-            settings.name,
-            project=config.project,
-            account_id=config.called(settings.name),
-            display_name=f"{config.called(settings.name)} (Cloud Run)",
-            opts=self.options(),
-        )
+        self.account = make_account(self, settings.name, "Cloud Run")
         grants: list[pulumi.Resource] = [
-            self._may_use_database(account),
-            *self._may_read_secrets(account),
+            self._may_use_database(),
+            *self._may_read_secrets(),
+            *(self._may(grant) for grant in settings.roles),
+            *starts.grant(may_start, self.account.member, self.options(self.account.resource)),
         ]
-        grants += [self._may(grant, account) for grant in settings.roles]
-        grants += starts.grant(may_start, self.member, self.options(account))
-        self.service = self._service(image, variables, [account, *grants])
+        self.service = self._service(image, variables, [self.account.resource, *grants])
         self.urls = self.service.urls.apply(self._check_urls)
         self.register_outputs({})
 
-    def invoker(self, name: str, member: str, account: pulumi.Resource) -> pulumi.Resource:
+    def invoker(self, name: str, account: Account) -> pulumi.Resource:
         """Let an account call this service."""
         return cloudrunv2.ServiceIamMember(
             f"{name}-calls-{self.settings.name}",
@@ -82,8 +74,8 @@ class RunService(Component):
             location=self.config.region,
             name=self.config.called(self.settings.name),
             role="roles/run.invoker",
-            member=member,
-            opts=self.options(self.service, account),
+            member=account.member,
+            opts=self.options(self.service, account.resource),
         )
 
     def _check_urls(self, urls: Sequence[str] | None) -> Sequence[str]:
@@ -97,22 +89,22 @@ class RunService(Component):
             )
         return urls or [derived]
 
-    def _may_use_database(self, account: pulumi.Resource) -> pulumi.Resource:
+    def _may_use_database(self) -> pulumi.Resource:
         database = f"projects/{self.config.project}/databases/{self.config.database.name}"
         return projects.IAMMember(
             f"{self.settings.name}-database",
             project=self.config.project,
             role="roles/datastore.user",
-            member=self.member,
+            member=self.account.member,
             condition=projects.IAMMemberConditionArgs(
                 title=f"{self.config.called(self.settings.name)}-database",
                 description="Only the database of this stack's records",
                 expression=f'resource.name == "{database}"',
             ),
-            opts=self.options(account),
+            opts=self.options(self.account.resource),
         )
 
-    def _may_read_secrets(self, account: pulumi.Resource) -> Sequence[pulumi.Resource]:
+    def _may_read_secrets(self) -> Sequence[pulumi.Resource]:
         names = sorted({secret.name for secret in self.settings.secrets.values()})
         return [
             secretmanager.SecretIamMember(
@@ -120,18 +112,18 @@ class RunService(Component):
                 project=self.config.project if "/" not in name else name.split("/")[1],
                 secret_id=name.rpartition("/")[2],
                 role="roles/secretmanager.secretAccessor",
-                member=self.member,
-                opts=self.options(account),
+                member=self.account.member,
+                opts=self.options(self.account.resource),
             )
             for name in names
         ]
 
-    def _may(self, grant: Grant, account: pulumi.Resource) -> pulumi.Resource:
+    def _may(self, grant: Grant) -> pulumi.Resource:
         """Give one of the roles that the configuration lists, on the resource that it names."""
         short = grant.role.removeprefix("roles/")
         name = f"{self.settings.name}-{grant.kind}-{grant.resource}-{short}"
-        role, member, resource = grant.role, self.member, grant.resource
-        project, opts = self.config.project, self.options(account)
+        role, member, resource = grant.role, self.account.member, grant.resource
+        project, opts = self.config.project, self.options(self.account.resource)
         match grant.kind:
             case "bucket":
                 return storage.BucketIAMMember(
@@ -195,7 +187,7 @@ class RunService(Component):
             ingress=_INGRESS[settings.ingress],
             deletion_protection=protected and self.config.production,
             template=cloudrunv2.ServiceTemplateArgs(
-                service_account=self.email,
+                service_account=self.account.email,
                 timeout=seconds(timing.timeout),
                 # One number: a request that finds no free thread would wait inside its lease.
                 max_instance_request_concurrency=settings.concurrency,

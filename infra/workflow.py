@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 import pulumi
-from pulumi_gcp import serviceaccount, workflows
+from pulumi_gcp import workflows
 
 from infra import example
+from infra.account import make_account
 from infra.component import Component
 from infra.model import StackConfig
 from infra.service import RunService
@@ -18,15 +19,8 @@ class ExampleWorkflow(Component):
         self, config: StackConfig, booking: RunService, apis: Sequence[pulumi.Resource]
     ) -> None:
         super().__init__("ExampleWorkflow", example.NAME, config, apis)
-        email = config.account_email(example.WORKFLOW)
-        account = serviceaccount.Account(
-            example.WORKFLOW,
-            project=config.project,
-            account_id=config.called(example.WORKFLOW),
-            display_name=f"{config.called(example.WORKFLOW)} (Workflows)",
-            opts=self.options(),
-        )
-        may_call = booking.invoker(example.WORKFLOW, f"serviceAccount:{email}", account)
+        account = make_account(self, example.WORKFLOW, "Workflows")
+        may_call = booking.invoker(example.WORKFLOW, account)
         workflows.Workflow(
             example.NAME,
             project=config.project,
@@ -34,9 +28,9 @@ class ExampleWorkflow(Component):
             name=config.called(example.NAME),
             description="The worked example: book an order once",
             labels=config.labels or None,
-            service_account=f"projects/{config.project}/serviceAccounts/{email}",
+            service_account=account.full_name,
             source_contents=example.SOURCE.read_text(),
             deletion_protection=False,
-            opts=self.options(account, may_call),
+            opts=self.options(account.resource, may_call),
         )
         self.register_outputs({})

@@ -20,15 +20,15 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from local.discovery import DOCUMENTS, BadRequest, Document, Method
+from tools.serving import serving
 
 Json = dict[str, Any]
 
@@ -152,21 +152,14 @@ class Apis:
         self._looks = 0
         self._server = _Server(("127.0.0.1", port), _Handler)
         self._server.apis = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._open.enter_context(serving(self._server))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     @property
     def endpoints(self) -> dict[str, str]:

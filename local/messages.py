@@ -15,6 +15,7 @@ from local.pubsub import PubSub, Subscription
 from local.road import Event, Road
 from local.scheduler import Answer
 from local.stack import Push
+from tools.serving import serving
 
 _PATIENCE_SECONDS = 30.0
 """How much longer than the lease and the longest wait a message may take."""
@@ -62,9 +63,7 @@ class Messages:
         """
         front = _Front(("127.0.0.1", 0), _Handler)
         front.messages = self
-        thread = threading.Thread(target=front.serve_forever, args=(0.05,))
-        thread.start()
-        closing.callback(_close, front, thread)
+        closing.enter_context(serving(front))
         closing.callback(self._pubsub.close)
         for push in pushes:
             dead, factor = push.dead_letter_topic, factors[push.service]
@@ -137,9 +136,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Be quiet: the table says what came."""
-
-
-def _close(front: _Front, thread: threading.Thread) -> None:
-    front.shutdown()
-    thread.join()
-    front.server_close()

@@ -17,8 +17,9 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -146,12 +147,17 @@ def _interpreter(info: Any) -> str:
     return str(python)
 
 
-def main() -> None:
-    """Serve until the engine ends this process, or has ended itself."""
+def serve(add: Callable[[grpc.Server], None]) -> None:
+    """Serve a plugin until the engine ends this process, or has ended itself.
+
+    Parameters
+    ----------
+    add
+        Adds the plugin's service to the server.
+    """
     engine = os.getppid()
     server = grpc.server(futures.ThreadPoolExecutor(16))
-    host = LanguageHost(sys.argv[-1] if len(sys.argv) > 1 else "")
-    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
+    add(server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
@@ -161,6 +167,12 @@ def main() -> None:
             pass
     except KeyboardInterrupt:
         server.stop(None)
+
+
+def main() -> None:
+    """Serve as the engine's language plugin."""
+    host = LanguageHost(sys.argv[-1] if len(sys.argv) > 1 else "")
+    serve(partial(language_pb2_grpc.add_LanguageRuntimeServicer_to_server, host))
 
 
 if __name__ == "__main__":

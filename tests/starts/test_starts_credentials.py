@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,7 @@ from once.starts.api import Api, NotSent
 from once.starts.workflow import Workflow
 
 from local.apis import Apis
+from tools.serving import serving
 
 WORKFLOW = Workflow("projects/p/locations/l/workflows/over-tls", {})
 
@@ -101,8 +101,6 @@ def google(apis: Apis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     context.load_cert_chain(both)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     google.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
     account = {
         "type": "service_account",
         "client_email": "proxy@p.iam.gserviceaccount.com",
@@ -114,11 +112,9 @@ def google(apis: Apis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "account.json"))
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(both))
     rest._credentials.cache_clear()
-    yield google
+    with serving(server):
+        yield google
     rest._credentials.cache_clear()
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def test_token_is_sent_and_one_that_is_refused_is_replaced(google: Google) -> None:

@@ -6,9 +6,11 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
+
+from tools.serving import serving
 
 
 class PaymentsApi:
@@ -34,25 +36,18 @@ class PaymentsApi:
         self._answers: dict[str, tuple[int, dict[str, Any]]] = {}
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._open = ExitStack()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> PaymentsApi:
-        self._thread.start()
+        self._open.enter_context(serving(self._server))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     def _charge(self, key: str, charge: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         with self._lock:

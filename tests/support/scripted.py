@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from once.identity import Key
@@ -131,12 +130,7 @@ class ScriptServer:
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.script.clear()
         self._closing = True
         with suppress(OSError):

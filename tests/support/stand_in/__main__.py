@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from concurrent import futures
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from tests.support.stand_in import docker_build, gcp, schema
 from tests.support.stand_in.cloud import Cloud, RefusedError, Thing
+from tools.language_host import serve
 
 FORMATTED_OUTPUT = "Calling __str__ on an Output"
 
@@ -322,20 +323,9 @@ def _struct(values: dict[str, Any]) -> struct_pb2.Struct:
 
 
 def main() -> None:
-    """Serve until the engine ends this process, or has ended itself."""
-    engine = os.getppid()
-    server = grpc.server(futures.ThreadPoolExecutor(16))
-    folder = Path(os.environ["STAND_IN_CLOUD"])
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(StandIn(sys.argv[1], folder), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    print(port, flush=True)  # noqa: T201
-    try:
-        # An engine that was killed cannot end its plugins.
-        while server.wait_for_termination(timeout=1) and os.getppid() == engine:
-            pass
-    except KeyboardInterrupt:
-        server.stop(None)
+    """Serve as one of the engine's resource plugins."""
+    stand_in = StandIn(sys.argv[1], Path(os.environ["STAND_IN_CLOUD"]))
+    serve(partial(provider_pb2_grpc.add_ResourceProviderServicer_to_server, stand_in))
 
 
 if __name__ == "__main__":

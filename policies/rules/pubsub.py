@@ -9,9 +9,9 @@ from functools import partial
 
 from . import protocol, schema
 from .grants import members_of_role
-from .reading import Resource, Stack, any_known, known_first, seconds
+from .reading import Resource, Stack, any_known, known_first
 from .rule import ADVISORY, ALLOW, is_allowed, resource_rule, stack_rule
-from .stack import called_service, covers_its_timeout, names_at, own_name, request_timeout
+from .stack import called_service, hangs_up_first, names_at, own_name
 
 SUBSCRIPTION = (schema.SUBSCRIPTION,)
 
@@ -110,22 +110,12 @@ def push_oidc(subscription: Resource) -> Iterator[str]:
 )
 def ack_deadline(stack: Stack) -> Iterator[tuple[Resource, str]]:
     def check(subscription: Resource) -> Iterator[tuple[Resource, str]]:
-        if not _pushes(subscription):
-            return
         service = called_service(stack, subscription, "pushConfig", "pushConfig.pushEndpoint")
-        if service is None or not covers_its_timeout(service):
-            return
-        given = subscription.get("ackDeadlineSeconds")
-        deadline = timedelta(seconds=given) if given else protocol.DEFAULT_ACK_DEADLINE
-        timeout = request_timeout(service)
-        if deadline < timeout:
-            yield (
-                subscription,
-                f"the deadline of {seconds(deadline)} is below the timeout {seconds(timeout)} of"
-                f" {service.name}.",
-            )
+        wait = partial(_ack_deadline, subscription)
+        return hangs_up_first(subscription, service, wait, "the deadline of")
 
-    yield from known_first(check, stack.of_type(*SUBSCRIPTION))
+    pushed = [found for found in stack.of_type(*SUBSCRIPTION) if _pushes(found)]
+    yield from known_first(check, pushed)
 
 
 @stack_rule(
@@ -180,6 +170,11 @@ def dead_letter_kept(stack: Stack) -> Iterator[tuple[Resource, str]]:
 
 def _pushes(subscription: Resource) -> bool:
     return subscription.has("pushConfig.pushEndpoint")
+
+
+def _ack_deadline(subscription: Resource) -> timedelta:
+    given = subscription.get("ackDeadlineSeconds")
+    return timedelta(seconds=given) if given else protocol.DEFAULT_ACK_DEADLINE
 
 
 def _expiry(subscription: Resource) -> Iterator[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ from .reading import Resource, Stack, duration, known_first, seconds
 from .rule import ADVISORY, ALLOW, Knob, is_allowed, resource_rule, stack_rule
 from .stack import (
     covers_its_timeout,
+    hangs_up_first,
     job_deadline,
     job_retries,
     job_service,
@@ -276,15 +277,7 @@ def attempt_deadline(job: Resource) -> Iterator[str]:
 def deadline_covers_timeout(stack: Stack) -> Iterator[tuple[Resource, str]]:
     def check(job: Resource) -> Iterator[tuple[Resource, str]]:
         service = job_service(stack, job)
-        if service is None or not covers_its_timeout(service):
-            return
-        timeout, deadline = request_timeout(service), job_deadline(job)
-        if deadline < timeout:
-            yield (
-                job,
-                f"attempt deadline {seconds(deadline)} is below the timeout {seconds(timeout)} of"
-                f" {service.name}.",
-            )
+        return hangs_up_first(job, service, partial(job_deadline, job), "attempt deadline")
 
     yield from known_first(check, stack.of_type(*JOB))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pulumi_policy.proxy import UnknownValueError
 
 from . import protocol, schema
-from .reading import UNKNOWN, Node, Resource, Stack, duration
+from .reading import UNKNOWN, Node, Resource, Stack, duration, seconds
 
 _RUN_HOST = re.compile(r"(?P<name>[a-z0-9-]+)-\d+\.(?P<region>[a-z0-9-]+)\.run\.app")
 
@@ -72,6 +72,33 @@ def covers_its_timeout(service: Resource) -> bool:
     """
     timeout = request_timeout(service)
     return all(lease >= timeout for lease in leases(service).values())
+
+
+def hangs_up_first(
+    caller: Resource, service: Resource | None, wait: Callable[[], timedelta], called: str
+) -> Iterator[tuple[Resource, str]]:
+    """Complain about a caller that waits less long than the service may work.
+
+    Parameters
+    ----------
+    caller : Resource
+        The job or the subscription.
+    service : Resource or None
+        What it calls, if that belongs to the stack.
+    wait : callable
+        Gives how long the caller waits; asked only where it matters.
+    called : str
+        What the caller's API calls that.
+    """
+    if service is None or not covers_its_timeout(service):
+        return
+    timeout, deadline = request_timeout(service), wait()
+    if deadline < timeout:
+        yield (
+            caller,
+            f"{called} {seconds(deadline)} is below the timeout {seconds(timeout)} of"
+            f" {service.name}.",
+        )
 
 
 def services(stack: Stack) -> list[Resource]:

@@ -149,7 +149,6 @@ class Apis:
         self._lock = threading.Lock()
         self._targets: dict[str, _Target] = {}
         self._operations: list[Operation] = []
-        self._looks = 0
         self._server = _Server(("127.0.0.1", port), _Handler)
         self._server.apis = self
         self._open = ExitStack()
@@ -183,11 +182,6 @@ class Apis:
         """Return what was started, of one target or of all, the oldest first."""
         with self._lock:
             return [it for it in self._operations if name in (None, it.target)]
-
-    @property
-    def looks(self) -> int:
-        """How many list requests came."""
-        return self._looks
 
     # --- Requests ---------------------------------------------------------------------------------
 
@@ -229,7 +223,6 @@ class Apis:
 
     def _list(self, kind: "_Kind", parent: str, query: Mapping[str, Any]) -> tuple[Json, Fault]:
         with self._lock:
-            self._looks += 1
             names = [name for name in self._targets if kind.lists(parent, name)]
             if not names and kind.field == "executions":
                 self._target(parent)

@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -86,8 +86,8 @@ class Played:
     lease_seconds: int
 
 
-class Player:
-    """Plays runs, several at once.
+class Stage:
+    """Where something is played, until it is stopped.
 
     Parameters
     ----------
@@ -95,28 +95,46 @@ class Player:
         The services by name.
     injections
         Where faults are ordered that the handler must commit itself.
-    ledger
-        What really happened.
     say
-        Takes the title of a run, and a line about it while it is played.
+        Takes the title of what is played, and a line about it meanwhile.
     """
 
     def __init__(
         self,
-        sites: dict[str, Site],
+        sites: Mapping[str, Site],
         injections: Injections,
-        ledger: Ledger,
         say: Callable[[str, str], None],
     ) -> None:
         self._sites = sites
         self._injections = injections
-        self._ledger = ledger
         self._say = say
         self._stop = threading.Event()
 
     def stop(self) -> None:
-        """Let every run end at its next step, with `Stopped`."""
+        """Let all that is played end at its next step, with `Stopped`."""
         self._stop.set()
+
+
+class Player(Stage):
+    """Plays runs, several at once.
+
+    Parameters
+    ----------
+    sites, injections, say
+        As for `Stage`.
+    ledger
+        What really happened.
+    """
+
+    def __init__(
+        self,
+        sites: Mapping[str, Site],
+        injections: Injections,
+        ledger: Ledger,
+        say: Callable[[str, str], None],
+    ) -> None:
+        super().__init__(sites, injections, say)
+        self._ledger = ledger
 
     def play(self, run: PlannedRun) -> Played:
         """Play one run to its end.

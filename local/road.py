@@ -5,14 +5,14 @@ decides which container gets the request and what the sender hears.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 
-from local.ledger import Injection, Injections
+from local.ledger import Injection
 from local.plan import WORDS, Fault
-from local.player import HOPELESS, KILLED, SIMULTANEOUS, Played, Site, Stopped, killed, lost
+from local.player import HOPELESS, KILLED, SIMULTANEOUS, Played, Site, Stage, Stopped, killed, lost
 from local.scheduler import Answer, post
 from local.stack import SAMPLES, Push, Trigger
 
@@ -62,33 +62,8 @@ def plan(
     ]
 
 
-class Road:
-    """Passes events on to the containers of a stack.
-
-    Parameters
-    ----------
-    sites
-        The services by name.
-    injections
-        Where faults are ordered that the handler must commit itself.
-    say
-        Takes the title of an event, and a line about it while it is played.
-    """
-
-    def __init__(
-        self,
-        sites: Mapping[str, Site],
-        injections: Injections,
-        say: Callable[[str, str], None],
-    ) -> None:
-        self._sites = sites
-        self._injections = injections
-        self._say = say
-        self._stop = threading.Event()
-
-    def stop(self) -> None:
-        """Let every event end at its next step, with `Stopped`."""
-        self._stop.set()
+class Road(Stage):
+    """Passes events on to the containers of a stack."""
 
     def site(self, event: Event) -> Site:
         """Return the service that an event goes to."""

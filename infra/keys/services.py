@@ -36,7 +36,6 @@ GRANT_KINDS = {
 }
 """The resources on which `services.NAME.roles` can name a role."""
 
-_CLOUD_RUN_NAME = 49
 _ACCOUNT_ID = range(6, 31)
 
 
@@ -72,7 +71,11 @@ class ServiceReader:
         return services
 
     def check_lengths(self, path: str, name: str) -> None:
-        """Check that an account and a host can be called like the stack and `name`."""
+        """Check that an account can be called like the stack and `name`.
+
+        A service and its host then can, too: 30 characters, a dash and the 19 digits that the
+        number of a project may have stay below Cloud Run's 49 and the host's 63.
+        """
         full = f"{self.prefix}-{name}"
         if len(full) not in _ACCOUNT_ID:
             self.problems.add(
@@ -81,8 +84,6 @@ class ServiceReader:
                 f"6 to 30 are allowed, so choose a {'shorter' if len(full) > 6 else 'longer'} "
                 "name for the stack or the service",
             )
-        if len(full) > _CLOUD_RUN_NAME or len(f"{full}-{self.number}") > 63:
-            self.problems.add(path, f"makes the host name {full}-{self.number}: longer than 63")
 
     def _service(self, key: str, section: Section) -> Service:
         default = Service(key)

@@ -32,7 +32,7 @@ def python(program: str, folder: Path, **env: str) -> str:
         text=True,
         check=False,
     )
-    assert run.returncode == 0, run.stderr
+    assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
 
 

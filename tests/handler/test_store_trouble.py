@@ -165,6 +165,17 @@ def test_store_that_vanishes_in_the_job_and_comes_back_within_the_budget_records
             assert task.result().outcome == "completed"
 
 
+def test_connection_that_is_slow_to_set_up_is_waited_for(
+    firestore_host: str, firestore_settings: dict[str, str], tmp_path: Path
+) -> None:
+    """A cold start with little CPU may spend seconds on a TLS handshake."""
+    with TcpProxy(firestore_host, set_up_seconds=2.5) as wire:
+        settings = {**firestore_settings, "FIRESTORE_EMULATOR_HOST": wire.host}
+        with Handler(APP, tmp_path, settings) as handler:
+            assert handler.post(Delivery("count")).outcome == "completed"
+            assert wire.connections == 1
+
+
 def test_file_that_is_no_database_is_an_outcome_and_not_a_crash(tmp_path: Path) -> None:
     (tmp_path / "runs.db").write_bytes(b"this is no database" * 1000)
     env = {"ONCE_STORE": "sqlite:///runs.db", "TEST_EFFECTS": str(tmp_path / "effects")}

@@ -1,9 +1,10 @@
-"""A TCP relay that can refuse connections, swallow what it is given, and come back."""
+"""A TCP relay that can be slow, refuse connections, swallow what it is given, and come back."""
 
 from __future__ import annotations
 
 import socket
 import threading
+import time
 from contextlib import suppress
 
 
@@ -14,14 +15,17 @@ class TcpProxy:
     ----------
     upstream
         host:port of the server.
+    set_up_seconds
+        How long a new connection waits before anything is passed on.
     """
 
-    def __init__(self, upstream: str) -> None:
+    def __init__(self, upstream: str, set_up_seconds: float = 0) -> None:
         host, port = upstream.rsplit(":", 1)
         self._upstream = (host, int(port))
         self._lock = threading.Lock()
         self._pairs: list[_Pair] = []
         self._swallowing = False
+        self._set_up_seconds = set_up_seconds
         self._listener = _listen(0)
         self._port = self._listener.getsockname()[1]
         self.host = f"127.0.0.1:{self._port}"
@@ -69,6 +73,7 @@ class TcpProxy:
                 client, _ = listener.accept()
             except OSError:
                 return
+            time.sleep(self._set_up_seconds)
             server = socket.create_connection(self._upstream)
             with self._lock:
                 self.connections += 1

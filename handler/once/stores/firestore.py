@@ -16,7 +16,7 @@ from google.cloud.firestore_v1.services.firestore import FirestoreClient
 from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcTransport
 
 from once.identity import Key
-from once.stores.base import Store, StoreError, Transient
+from once.stores.base import CALL_SECONDS, Store, StoreError, Transient
 from once.stores.record import Reading, Record, Version, Versioned
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,8 +25,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # wait with every channel to the same address.
 _CHANNEL_OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
+    # Despite its name: how long a connection may take to be set up.
+    ("grpc.min_reconnect_backoff_ms", round(CALL_SECONDS * 1_000)),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.keepalive_time_ms", 30_000),
 ]

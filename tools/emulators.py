@@ -18,6 +18,11 @@ from tools.cache import ToolError
 _START_SECONDS = 60
 """A JVM on a busy machine; seen: 2 to 6 s."""
 
+# Read until they answer, and not "/": the first call that touches data makes the JVM load, for a
+# second or more, what all later ones use, and nobody who is given an emulator should wait for it.
+_FIRESTORE_DATA = "/v1/projects/warm-up/databases/(default)/documents/none/none"
+_PUBSUB_DATA = "/v1/projects/warm-up/topics"
+
 
 @contextmanager
 def firestore_emulator() -> Iterator[str]:
@@ -39,6 +44,7 @@ def firestore_emulator() -> Iterator[str]:
         "cloud-firestore-emulator",
         "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar",
         ("com.google.cloud.datastore.emulator.firestore.CloudFirestore", "start"),
+        _FIRESTORE_DATA,
     ) as host:
         yield host
 
@@ -62,12 +68,15 @@ def pubsub_emulator() -> Iterator[str]:
         "pubsub-emulator",
         "platform/pubsub-emulator/lib/cloud-pubsub-emulator-*.jar",
         ("com.google.cloud.pubsub.testing.v1.Main",),
+        _PUBSUB_DATA,
     ) as host:
         yield host
 
 
 @contextmanager
-def _emulator(variable: str, component: str, jar: str, main: Sequence[str]) -> Iterator[str]:
+def _emulator(
+    variable: str, component: str, jar: str, main: Sequence[str], data: str
+) -> Iterator[str]:
     if host := os.environ.get(variable):
         yield host
         return
@@ -87,7 +96,7 @@ def _emulator(variable: str, component: str, jar: str, main: Sequence[str]) -> I
         # The jar and not the CLI's script: that script stays in front of the JVM as a shell.
         command = [java, "-Duser.language=en", "-cp", str(found), *main]
         with tether.running([*command, "--host=127.0.0.1", f"--port={port}"]) as process:
-            if _answers(process, port):
+            if _answers(process, port, data):
                 yield f"127.0.0.1:{port}"
                 return
     raise ToolError(f"the {component} ended at its start three times; try by hand: {command}")
@@ -106,16 +115,16 @@ def _jar(pattern: str) -> Path | None:
     return next(Path(gcloud).resolve().parents[1].glob(pattern), None) if gcloud else None
 
 
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    """Wait until the emulator answers; False where it ended instead."""
+def _answers(process: subprocess.Popen[bytes], port: int, data: str) -> bool:
+    """Wait until the emulator answers with data or that there is none; False where it ended."""
     until = time.monotonic() + _START_SECONDS
     while time.monotonic() < until:
         if process.poll() is not None:
             return False
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_START_SECONDS)
         try:
-            connection.request("GET", "/")
-            if connection.getresponse().status == http.client.OK:
+            connection.request("GET", data)
+            if connection.getresponse().status in (http.client.OK, http.client.NOT_FOUND):
                 return True
         except (OSError, http.client.HTTPException):
             time.sleep(0.1)

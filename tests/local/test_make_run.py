@@ -21,19 +21,23 @@ SLOWLY = "--speed=20"
 """A minute in three seconds: two of these run at once, beside whatever else there is."""
 
 
-def start(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
-    # A shell starts what it puts into the background with SIGINT ignored, and that is inherited.
-    def hear_interrupts() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+# A shell starts what it puts into the background with SIGINT ignored, and that is inherited. Not a
+# preexec_fn: it would fork this process, whose gRPC threads do not survive that.
+HEARING_INTERRUPTS = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
 
+
+def start(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "local", *arguments],
+        [sys.executable, "-c", HEARING_INTERRUPTS, "-m", "local", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **env},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=hear_interrupts,
     )
 
 

@@ -143,6 +143,20 @@ print(json.dumps(sorted(set(sys.modules) - before)))
     assert [name for name in later if "." not in name and name not in STANDARD] == []
 
 
+def test_garbage_is_collected_once_all_is_loaded(tmp_path: Path) -> None:
+    program = f"""
+import gc
+from functions_framework import create_app
+
+collections = gc.get_stats()[2]["collections"]
+create_app("handle", {str(MAIN)!r})
+print(gc.isenabled(), gc.get_freeze_count() > 0, gc.get_stats()[2]["collections"] - collections)
+"""
+    output = python(program, tmp_path, ONCE_STORE="firestore://test-start/d")
+
+    assert output.splitlines()[-1] == "True True 0"
+
+
 def test_process_connects_on_the_first_delivery_and_once_for_eight(
     emulator: TcpProxy, tmp_path: Path
 ) -> None:

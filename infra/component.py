@@ -34,7 +34,7 @@ class Component(pulumi.ComponentResource):
         self._depends_on = list(depends_on)
 
     def options(
-        self, *depends_on: pulumi.Resource, protect: bool = False
+        self, *depends_on: pulumi.Resource, protect: bool = False, retain: bool = False
     ) -> pulumi.ResourceOptions:
         """Return the options of a child.
 
@@ -44,9 +44,12 @@ class Component(pulumi.ComponentResource):
             What must exist before it, beyond what the whole component waits for.
         protect
             Whether a production stack refuses to delete it.
+        retain
+            Whether it stays when the stack no longer has it.
         """
         return pulumi.ResourceOptions(
             parent=self,
             depends_on=[*self._depends_on, *depends_on],
             protect=True if protect and self.config.production else None,
+            retain_on_delete=retain or None,
         )

@@ -14,7 +14,7 @@ from infra.component import Component
 from infra.model import EVENTARC, EVENTS, Event, EventarcSource, PubSubSource, StackConfig
 from infra.service import RunService, seconds
 
-_PROTOBUF_ONLY = "google.cloud.firestore."
+_PROTOBUF_ONLY = ("google.cloud.firestore.", "google.cloud.datastore.")
 """Types whose data Eventarc delivers in this format alone."""
 
 
@@ -286,7 +286,11 @@ class EventSources(Component):
         )
 
     def _storage_publishes(self, events: Sequence[Event]) -> list[pulumi.Resource]:
-        """Let Cloud Storage publish its events: Eventarc takes them from a topic of its own."""
+        """Let Cloud Storage publish its events: Eventarc takes them from a topic of its own.
+
+        Who may publish is the project's agent, no account of the stack: the grant is the same one
+        for every stack in the project, so none takes it away.
+        """
         types = [event.source.type for event in events if isinstance(event.source, EventarcSource)]
         if not any(type_.startswith("google.cloud.storage.") for type_ in types):
             return []
@@ -296,7 +300,7 @@ class EventSources(Component):
                 project=self.config.project,
                 role="roles/pubsub.publisher",
                 member=storage_agent(self.config),
-                opts=self.options(),
+                opts=self.options(retain=True),
             )
         ]
 

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.engine import IMAGE, PROJECT_NUMBER, UNKNOWN, Engine, Result, Stack
+from tests.support.engine import (
+    EXISTING_TOPICS,
+    IMAGE,
+    PROJECT_NUMBER,
+    UNKNOWN,
+    Engine,
+    Result,
+    Stack,
+)
 
 PUBSUB_AGENT = f"serviceAccount:service-{PROJECT_NUMBER}@gcp-sa-pubsub.iam.gserviceaccount.com"
 STORAGE_AGENT = (
@@ -60,11 +68,12 @@ def test_every_value_is_known_on_the_first_preview(
 
 def test_nothing_is_left_of_it(tmp_path: Any, deployed: tuple[Stack, Result, Result]) -> None:
     engine = deployed[0].engine.copy(tmp_path)
-    there_before = "projects/a-project/topics/a-topic"
     engine.example("everything").destroy().raise_for_status()
 
-    left = {one["type"] for id_, one in engine.things().items() if id_ != there_before}
-    assert left == {"gcp:projects/service:Service"}
+    left = [one for id_, one in engine.things().items() if id_ not in EXISTING_TOPICS]
+    apis = [one for one in left if one["type"] == "gcp:projects/service:Service"]
+    (grant,) = [one["inputs"] for one in left if one not in apis]
+    assert (grant["member"], grant["role"]) == (STORAGE_AGENT, "roles/pubsub.publisher")
 
 
 def test_agent_may_make_tokens_for_the_accounts_that_deliver_and_for_no_other(
@@ -171,6 +180,14 @@ def test_service_may_use_what_its_configuration_names(grants: set[tuple[str, str
     } <= named
 
 
+def test_role_on_a_topic_elsewhere_names_its_project(up: Result) -> None:
+    grant = up.one(
+        "TopicIAMMember", "handler-topic-projects/other-project/topics/news-pubsub.publisher"
+    ).inputs
+
+    assert (grant["project"], grant["topic"]) == ("other-project", "news")
+
+
 def test_secret_reaches_the_service_by_reference(up: Result) -> None:
     service = up.one("cloudrunv2/service:Service", "handler").inputs
     envs = {env["name"]: env for env in service["template"]["containers"][0]["envs"]}
@@ -209,6 +226,20 @@ def test_service_that_waits_longer_than_pubsub_is_refused(engine: Engine) -> Non
         },
     )
     assert "services.handler.timeout" in stack.preview().errors
+
+
+def test_more_starts_than_a_variable_holds_are_refused_before_the_first_resource(
+    engine: Engine,
+) -> None:
+    start = {"workflow": {"name": "report", "argument": {"text": "x" * 60}}}
+    jobs = [
+        {"name": f"job-{number}", "schedule": "0 1 * * *", "start": start} for number in range(200)
+    ]
+    preview = engine.example("dev", {"image": IMAGE, "jobs": jobs}).preview()
+
+    assert "jobs: as ONCE_STARTS what the service proxy is told has " in preview.errors
+    assert "at most 32768, Cloud Run's limit: spread the jobs over more stacks" in preview.errors
+    assert [step.urn for step in preview.resources if step.custom] == []
 
 
 def test_dead_letter_before_the_lease_is_over_is_refused(engine: Engine) -> None:

@@ -15,7 +15,7 @@ from infra.stack import read_config  # noqa: E402
 
 try:
     config = read_config()
+    show(config)
+    build(config)
 except ConfigError as error:
     raise pulumi.RunError(str(error)) from error
-show(config)
-build(config)

@@ -149,6 +149,10 @@ class _Loader:
             warnings=(*job_reader.warnings, *self.warnings),
         )
         top.finish()
+        if len(config.labels) > values.MAX_LABELS:
+            self.problems.add(
+                "labels", f"are too many: at most {values.MAX_LABELS}", len(config.labels)
+            )
         self._check_retention(config)
         if self.problems.found:
             raise ConfigError(self.problems.found)

@@ -7,14 +7,15 @@ from urllib.parse import urlencode
 
 import pulumi
 
-from infra import contract, example, starts
+from infra import contract, example, starts, values
 from infra.alerts import Alerts
 from infra.apis import Apis
+from infra.config import ConfigError
 from infra.database import Database
 from infra.events import EventSources, handler_setting
 from infra.image import Image
 from infra.model import PROXY, SCHEDULER, Job, PubSubSource, StackConfig
-from infra.reading import written
+from infra.reading import Problem, written
 from infra.scheduler import Scheduler
 from infra.service import RunService, as_json
 from infra.workflow import ExampleWorkflow
@@ -30,7 +31,14 @@ def build(config: StackConfig) -> None:
     config
         A checked configuration. Nothing else is read, so the same call works inside the engine and
         under `pulumi.runtime.set_mocks`.
+
+    Raises
+    ------
+    ConfigError
+        Before the first resource, where all jobs or events together do not fit in a variable.
     """
+    told = {name: _told(config, name) for name in config.services}
+    _check_sizes(told)
     apis = Apis(config).services
     database = Database(config, apis)
     before = [*apis, *database.ready]
@@ -40,7 +48,7 @@ def build(config: StackConfig) -> None:
             config,
             settings,
             image,
-            _told(config, name),
+            told[name],
             before,
             may_start=config.starts.values() if name == PROXY else (),
         )
@@ -69,6 +77,23 @@ def _told(config: StackConfig, service: str) -> Mapping[str, str]:
         contract.EVENTS: as_json(events),
         contract.EVENT_LEASE_SECONDS: str(int(lease.total_seconds())),
     }
+
+
+def _check_sizes(told: Mapping[str, Mapping[str, str]]) -> None:
+    keys = {contract.STARTS: "jobs", contract.EVENTS: "events"}
+    problems = []
+    for service, variables in told.items():
+        for variable, key in keys.items():
+            try:
+                values.variable_value(variables.get(variable, ""))
+            except ValueError as error:
+                reason = (
+                    f"as {variable} what the service {service} is told {error}, Cloud Run's limit: "
+                    f"spread the {key} over more {'stacks' if service == PROXY else 'services'}"
+                )
+                problems.append(Problem(key, reason))
+    if problems:
+        raise ConfigError(problems)
 
 
 def show(config: StackConfig) -> None:

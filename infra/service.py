@@ -109,7 +109,7 @@ class RunService(Component):
         return [
             secretmanager.SecretIamMember(
                 f"{self.settings.name}-secret-{name}",
-                project=self.config.project if "/" not in name else name.split("/")[1],
+                project=self._project_of(name),
                 secret_id=name.rpartition("/")[2],
                 role="roles/secretmanager.secretAccessor",
                 member=self.account.member,
@@ -117,6 +117,10 @@ class RunService(Component):
             )
             for name in names
         ]
+
+    def _project_of(self, name: str) -> str:
+        """Return the project that a full name tells; a mere id is of the stack's."""
+        return name.split("/")[1] if "/" in name else self.config.project
 
     def _may(self, grant: Grant) -> pulumi.Resource:
         """Give one of the roles that the configuration lists, on the resource that it names."""
@@ -131,7 +135,12 @@ class RunService(Component):
                 )
             case "topic":
                 return pubsub.TopicIAMMember(
-                    name, project=project, topic=resource, role=role, member=member, opts=opts
+                    name,
+                    project=self._project_of(resource),
+                    topic=resource.rpartition("/")[2],
+                    role=role,
+                    member=member,
+                    opts=opts,
                 )
             case "queue":
                 return cloudtasks.QueueIamMember(

@@ -28,7 +28,8 @@ header_value = matching(r"[\x20-\x7e]*", "is no header value: printable ASCII on
 
 service_name = matching(r"[a-z]([a-z0-9-]*[a-z0-9])?", "takes a-z, 0-9 and -, and starts with a-z")
 stack_name = matching(
-    r"[a-z]([a-z0-9-]{2,18}[a-z0-9])", "takes 4 to 20 of a-z, 0-9 and -, and starts with a-z"
+    r"(?!goog)[a-z]([a-z0-9-]{2,18}[a-z0-9])",
+    "takes 4 to 20 of a-z, 0-9 and -, and starts with a-z, though not with goog",
 )
 _role = matching(
     r"(projects/[^/]+/|organizations/[^/]+/)?roles/[A-Za-z0-9_.]+",
@@ -41,7 +42,8 @@ secret = matching(
 memory = matching(r"[1-9]\d*(Mi|Gi)", "is no amount of memory: write 512Mi or 2Gi")
 substitution = matching(r"_[A-Z0-9_]{1,100}", "is no user substitution: _ and then A-Z, 0-9 and _")
 database = matching(
-    r"\(default\)|[a-z][a-z0-9-]{2,61}[a-z0-9]", "is no database id: 4 to 63 of a-z, 0-9 and -"
+    r"\(default\)|(?![0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$)[a-z][a-z0-9-]{2,61}[a-z0-9]",
+    "is no database id: 4 to 63 of a-z, 0-9 and -, and not like a UUID",
 )
 channel = matching(
     r"projects/[^/]+/notificationChannels/\d+",
@@ -57,7 +59,9 @@ event_name = matching(
     r"(?!.*-dead$)[a-z][a-z0-9-]{1,40}[a-z0-9]",
     "takes 3 to 42 of a-z, 0-9 and -, and does not end in -dead, as dead letters do",
 )
-topic = matching(r"(projects/[^/]+/topics/)?[A-Za-z][A-Za-z0-9._~+%-]{2,254}", "is no topic's name")
+topic = matching(
+    r"(projects/[^/]+/topics/)?(?!goog)[A-Za-z][A-Za-z0-9._~+%-]{2,254}", "is no topic's name"
+)
 bucket = matching(
     r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]", "is no bucket's name: without gs:// and without a path"
 )
@@ -75,6 +79,15 @@ image = matching(
     "is no digest: write REGISTRY/IMAGE@sha256:..., so that what was tested is what runs",
 )
 
+
+MAX_FILTER_BYTES = 256
+"""Source: Subscription.filter in Pub/Sub's API."""
+
+MAX_LABELS = 63
+"""Google takes 64, and the provider adds one. Source: AlertPolicy and Workflow in the APIs."""
+
+MAX_VARIABLE_BYTES = 32_768
+"""Source: EnvVar.value in Cloud Run's API."""
 
 _MEMORY = {
     "1": ("128Mi", "4Gi"),
@@ -161,6 +174,29 @@ def event_backoff(value: object) -> timedelta:
     return found
 
 
+def message_filter(value: object) -> str:
+    """Check for the filter of a Pub/Sub subscription."""
+    return _at_most(MAX_FILTER_BYTES, text(value))
+
+
+def filter_value(value: object) -> str:
+    """Check for what an attribute of an Eventarc trigger must be."""
+    if not text(value):
+        raise ValueError("is empty: Eventarc takes no filter without a value")
+    return text(value)
+
+
+def variable_value(value: object) -> str:
+    """Check for the value of an environment variable."""
+    return _at_most(MAX_VARIABLE_BYTES, text(value))
+
+
+def _at_most(limit: int, value: str) -> str:
+    if (size := len(value.encode())) > limit:
+        raise ValueError(f"has {size} bytes: at most {limit}")
+    return value
+
+
 def event_type(value: object) -> str:
     """Check for a CloudEvents type whose delivery is best left to Eventarc."""
     found = _event_type(value)
@@ -173,10 +209,10 @@ def event_type(value: object) -> str:
 
 def cpu(value: object) -> str:
     """Check for a number of CPUs that Cloud Run offers."""
-    number = f"{value:g}" if isinstance(value, float) else str(value)
-    if number in _MEMORY or (re.fullmatch(r"0\.\d{1,2}", number) and float(number) >= 0.08):
+    number = str(value).removesuffix(".0")
+    if number in _MEMORY or (re.fullmatch(r"0\.\d{1,3}", number) and float(number) >= 0.08):
         return number
-    raise ValueError(f"is no number of CPUs: 0.08 to 0.99, or {', '.join(_MEMORY)}")
+    raise ValueError(f"is no number of CPUs: 0.08 to 0.999, or {', '.join(_MEMORY)}")
 
 
 def memory_range(cpus: str) -> tuple[str, str]:

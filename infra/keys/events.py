@@ -12,7 +12,6 @@ from infra.reading import (
     Section,
     flag,
     listed,
-    text,
     whole,
     written,
 )
@@ -23,6 +22,7 @@ DEFAULT_MAX_ATTEMPTS = 10
 _NEEDED_FILTERS = {
     "google.cloud.storage.": ("bucket",),
     "google.cloud.firestore.": ("database",),
+    "google.cloud.datastore.": ("database",),
     "google.cloud.audit.log.": ("methodName", "serviceName"),
 }
 """What Eventarc asks for beside the type, by the type's beginning.
@@ -75,7 +75,7 @@ class EventReader:
                 f"at most, or move {name} to a service of its own",
                 written(timing_.timeout),
             )
-        kinds = section.given(("pubsub", "eventarc"))
+        kinds = [key for key in ("pubsub", "eventarc") if section.has(key)]
         pubsub, eventarc = section.section("pubsub"), section.section("eventarc")
         max_age = section.get("maxAge", values.positive, None)
         max_attempts = section.get("maxAttempts", whole(1, 100), None)
@@ -131,7 +131,7 @@ class EventReader:
         found = PubSubSource(
             topic=topic,
             bucket=bucket,
-            filter=source.get("filter", text, None),
+            filter=source.get("filter", values.message_filter, None),
             ordering=source.get("ordering", flag, False),
             retention=source.get("retention", values.message_retention, timedelta(days=7)),
             max_attempts=max_attempts,
@@ -180,14 +180,18 @@ class EventReader:
         found = EventarcSource(
             type=source.need("type", values.event_type, "", "a CloudEvents type"),
             location=source.get("location", values.location, self.region),
-            filters=source.entries("filters"),
-            path_patterns=source.entries("pathPatterns"),
+            filters=source.entries("filters", check_value=values.filter_value),
+            path_patterns=source.entries("pathPatterns", check_value=values.filter_value),
         )
         source.finish()
         if "type" in {*found.filters, *found.path_patterns}:
             source.problems.add(source.at("filters.type"), "is given by eventarc.type")
+        for attribute in sorted({*found.filters} & {*found.path_patterns}):
+            source.problems.add(
+                source.at(f"pathPatterns.{attribute}"), "stands under filters too; remove one"
+            )
         for prefix, attributes in _NEEDED_FILTERS.items():
-            missing = {*attributes} - {*found.filters, *found.path_patterns}
+            missing = {*attributes} - {*found.filters}
             if found.type.startswith(prefix) and missing:
                 source.problems.add(
                     source.at("filters"), f"needs {listed(missing)} for {found.type}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from itertools import combinations
 
 from infra import timing, values
 from infra.cron import Schedule
@@ -91,7 +92,7 @@ class JobReader:
             start=start,
             app_engine=app_engine,
             body=self._body(section, start),
-            headers=section.entries("headers", values.header, values.header_value),
+            headers=self._headers(section),
             paused=section.get("paused", flag, False),
         )
         section.finish()
@@ -102,7 +103,8 @@ class JobReader:
     def _target(
         self, section: Section, start: Start | None, app_engine: AppEngine | None
     ) -> str | None:
-        named = section.given(("service", "start", "appEngine"))
+        named = section.given(["service"])
+        named += [key for key in ("start", "appEngine") if section.has(key)]
         if len(named) > 1:
             self.problems.add(section.path, f"has more than one target: {listed(named)}")
         if named in ([], ["service"]):
@@ -126,8 +128,16 @@ class JobReader:
         target.finish()
         return found, timeout
 
+    def _headers(self, section: Section) -> Mapping[str, str]:
+        headers = section.entries("headers", values.header, values.header_value)
+        for name, other in combinations(headers, 2):
+            if name.lower() == other.lower():
+                path = f"{section.at('headers')}.{other}"
+                self.problems.add(path, f"is the same header as {name}: remove one of them")
+        return headers
+
     def _body(self, section: Section, start: Start | None) -> object:
-        body = section.get("body", json_value, None)
+        body = section.get("body", json_value, section.raw.get("body"))
         if start and body is not None:
             self.problems.add(section.at("body"), "has no use next to start: give it an argument")
         return body

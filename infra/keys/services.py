@@ -87,7 +87,7 @@ class ServiceReader:
 
     def _service(self, key: str, section: Section) -> Service:
         default = Service(key)
-        env = section.entries("env", values.variable)
+        env = section.entries("env", values.variable, values.variable_value)
         service = Service(
             name=key,
             timing=Timing(section.get("timeout", values.timeout, DEFAULT_TIMING.timeout)),
@@ -136,10 +136,14 @@ class ServiceReader:
                     "is set under env too; remove one of them",
                 )
             name, _, version = value.partition(":")
-            for own in (self.project, self.number):
-                name = name.removeprefix(f"projects/{own}/secrets/")
-            secrets[variable] = Secret(name, version or "latest")
+            secrets[variable] = Secret(self._short(name, "secrets"), version or "latest")
         return secrets
+
+    def _short(self, name: str, collection: str) -> str:
+        """Return the id of what is in the stack's project, and the full name of anything else."""
+        for own in (self.project, self.number):
+            name = name.removeprefix(f"projects/{own}/{collection}/")
+        return name
 
     def _roles(self, section: Section) -> tuple[Grant, ...]:
         given: list[Grant] = []
@@ -153,7 +157,8 @@ class ServiceReader:
                     entry.path, f"names no single resource: give one of {listed(GRANT_KINDS)}"
                 )
                 continue
-            for grant in (Grant(role, *each) for each in found):
+            for kind, resource in found:
+                grant = Grant(role, kind, self._short(resource, "topics"))
                 if grant in given:
                     self.problems.add(entry.path, "is given twice; remove one of them")
                 given.append(grant)

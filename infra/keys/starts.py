@@ -39,7 +39,7 @@ class StartReader:
         }
         targets = {key: start.section(key) for key in kinds}
         start.finish()
-        given = start.given(kinds)
+        given = [key for key in kinds if start.has(key)]
         if len(given) != 1:
             start.problems.add(start.path, f"needs exactly one of {listed(kinds)}")
             return None

@@ -105,7 +105,7 @@ def test_time_zone_of_the_stack_is_overridden_by_a_job() -> None:
     assert [job.schedule.zone for job in config.jobs] == ["Europe/Berlin", "UTC"]
 
 
-@pytest.mark.parametrize("body", [{"a": [1, None]}, [], "text", 0, False])
+@pytest.mark.parametrize("body", [{"a": [1, None]}, [], "text", "", 0, False])
 def test_body_is_any_value(body: object) -> None:
     assert read_job(body=body).jobs[0].body == body
 
@@ -181,6 +181,25 @@ def test_secret_of_the_stacks_project_is_known_by_its_short_name(place: str) -> 
     config = read({"services": {"handler": {"secrets": {"KEY": f"{place}key:2"}}}})
 
     assert config.services["handler"].secrets["KEY"] == Secret("key", "2")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "found"), [(1.0, "1"), ("2.0", "2"), (0.125, "0.125"), ("0.08", "0.08")]
+)
+def test_number_of_cpus_is_written_as_cloud_run_does(cpu: object, found: str) -> None:
+    config = read({"services": {"handler": {"cpu": cpu, "concurrency": 1}}})
+
+    assert config.services["handler"].cpu == found
+
+
+def test_key_with_nothing_after_it_is_an_empty_mapping() -> None:
+    config = read({"events": [{"name": "orders", "pubsub": None}], "alerts": None})
+
+    assert isinstance(config.events[0].source, PubSubSource)
+    assert config.alert_channels == ()
+    assert problems({"jobs": [{**JOB, "start": {"workflow": None}}]}) == [
+        "jobs[0].start.workflow.name: is missing: the workflow's name"
+    ]
 
 
 # What is refused: single values
@@ -310,6 +329,31 @@ def test_header_value_that_is_no_text_is_refused() -> None:
     [
         ({"name": "x" * 25}, 'name: "xxxxxxxxxxxxxxxxxxxxxxxxx" takes 4 to 20'),
         ({"name": "Upper"}, "takes 4 to 20 of a-z"),
+        ({"name": "google-jobs"}, "though not with goog"),
+        ({"labels": {f"l{number}": "x" for number in range(64)}}, "labels: 64 are too many"),
+        ({"database": {"name": "a1234567-1234-1234-1234-123456789abc"}}, "not like a UUID"),
+        ({"services": {"handler": {"env": {"A": "é" * 16385}}}}, "has 32770 bytes: at most 32768"),
+        ({"services": {"handler": {"cpu": "0.1255"}}}, "is no number of CPUs: 0.08 to 0.999"),
+        (
+            {"jobs": [{**JOB, "headers": {"X-N": "1", "x-n": "2"}}]},
+            "headers.x-n: is the same header as X-N",
+        ),
+        (
+            {
+                "services": {
+                    "handler": {
+                        "roles": [
+                            {"role": "roles/pubsub.publisher", "topic": "news"},
+                            {
+                                "role": "roles/pubsub.publisher",
+                                "topic": "projects/a-project/topics/news",
+                            },
+                        ]
+                    }
+                }
+            },
+            "services.handler.roles[1]: is given twice",
+        ),
         ({"events": [{"name": "orders-dead", "pubsub": {}}]}, "does not end in -dead"),
         ({"environment": "production"}, 'environment: "production" is not known; it is one of dev'),
         ({"projectNumber": "my-project"}, "is no project number"),
@@ -694,7 +738,7 @@ def test_service_that_takes_events_answers_within_pubsubs_deadline() -> None:
     ("keys", "reason"),
     [
         ({}, "needs exactly one of"),
-        ({"pubsub": None}, "needs exactly one of"),
+        ({"pubsub": None, "eventarc": None}, "needs exactly one of"),
         ({"pubsub": {}, "eventarc": {"type": "t"}}, "needs exactly one of"),
         ({"eventarc": {}}, "events[0].eventarc.type: is missing"),
         ({"eventarc": {"type": "finalized"}}, "is no CloudEvents type"),
@@ -707,6 +751,17 @@ def test_service_that_takes_events_answers_within_pubsubs_deadline() -> None:
             {"eventarc": {"type": "google.cloud.audit.log.v1.written"}},
             "needs methodName, serviceName",
         ),
+        ({"eventarc": {"type": "google.cloud.datastore.entity.v1.written"}}, "needs database"),
+        (
+            {"eventarc": {**FINALIZED, "filters": {}, "pathPatterns": {"bucket": "a*"}}},
+            "filters: needs bucket",
+        ),
+        ({"eventarc": {**FINALIZED, "filters": {"bucket": ""}}}, 'filters.bucket: "" is empty'),
+        (
+            {"eventarc": {**FINALIZED, "pathPatterns": {"bucket": "a*"}}},
+            "pathPatterns.bucket: stands under filters too",
+        ),
+        ({"pubsub": {"filter": "x" * 257}}, "has 257 bytes: at most 256"),
         (
             {"eventarc": {"type": "a.b", "filters": {"type": "a.b"}}},
             "eventarc.filters.type: is given by eventarc.type",

@@ -57,6 +57,8 @@ VIRTUALENV = REPOSITORY / ".venv"
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 PROJECT, REGION, PROJECT_NUMBER = "a-project", "europe-west1", "123456789012"
+EXISTING_TOPICS = (f"projects/{PROJECT}/topics/a-topic", "projects/other-project/topics/news")
+"""What the stack with everything has roles on."""
 PROVIDER = {"gcp:project": PROJECT, "gcp:region": REGION}
 IMAGE = "europe-docker.pkg.dev/a-project/images/handler@sha256:" + "0" * 64
 
@@ -253,7 +255,8 @@ class Engine:
 
     def everything(self, config: dict[str, Any] | None = None) -> Stack:
         """Return a stack that uses every key of the configuration (everything.yaml)."""
-        self.find("gcp:pubsub/topic:Topic", f"projects/{PROJECT}/topics/a-topic")
+        for topic in EXISTING_TOPICS:
+            self.find("gcp:pubsub/topic:Topic", topic)
         file = Path(__file__).with_name("everything.yaml")
         return self.example("everything", {**yaml.safe_load(file.read_text()), **(config or {})})
 

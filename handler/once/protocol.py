@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
@@ -42,6 +43,7 @@ _OVERTAKEN = (
     "the lease ended first and another attempt took the run over: effects may stand twice under "
     "this run_id, apart by their fences"
 )
+_STOPPING = "this process was told to stop and takes no new claims"
 _CONTENDED = f"the record changed {ROUNDS} times while this attempt tried to claim it"
 
 
@@ -229,6 +231,12 @@ class Guard:
         self._ended = _EndedRuns()
         self._unrecorded = _Unrecorded()
 
+    def lasting(self, durations: Durations) -> "Guard":
+        """Return a guard with other durations that shares what this one remembers."""
+        other = copy(self)
+        other._durations = durations
+        return other
+
     def run(self, delivery: Delivery, work: Callable[[Claim], object]) -> Report:
         """Claim the delivery's key, do the work, record the end.
 
@@ -245,8 +253,6 @@ class Guard:
         until = time.monotonic() + BUDGET_SECONDS
         # Once its slot has come a run is a scheduled one, whatever it was before.
         settled = delivery.key(_END_OF_TIME)
-        if self._ended.has(settled):
-            return Report(Outcome.DUPLICATE, settled, attempt_id)
         self._record_the_unrecorded(until)
         if self._ended.has(settled):
             return Report(Outcome.DUPLICATE, settled, attempt_id)
@@ -255,8 +261,7 @@ class Guard:
                 Outcome.UNRECORDED, settled, attempt_id, why="the store still cannot be told"
             )
         if self._stopping():
-            why = "this process was told to stop and takes no new claims"
-            return Report(Outcome.STORE_UNAVAILABLE, settled, attempt_id, why=why)
+            return Report(Outcome.STORE_UNAVAILABLE, settled, attempt_id, why=_STOPPING)
         try:
             claim = self._claim(delivery, attempt_id, until)
         except _Refused as refused:
@@ -345,6 +350,8 @@ class Guard:
         if claim.remaining() <= timedelta(0):
             why = "the lease was over before the job could start; the job did not run"
             return self._release(claim, why=why)
+        if self._stopping():  # while the claim waited for the store
+            return self._release(claim, why=f"{_STOPPING}; the job did not run")
         try:
             result = work(claim)
             check_result(result)

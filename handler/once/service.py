@@ -49,7 +49,7 @@ class Service:
     ) -> None:
         self._guard = Guard(settings.store, settings.durations, stopping=stopping)
         durations = settings.event_durations or settings.durations
-        guard = Guard(settings.store, durations, stopping=stopping)
+        guard = self._guard.lasting(durations)
         self._events = Dispatch(guard, durations, handlers, settings.events)
         self._project = settings.project
         if both := sorted(jobs.keys() & settings.starts.keys()):

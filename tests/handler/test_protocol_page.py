@@ -62,12 +62,13 @@ class Scene:
     @property
     def guard(self) -> Guard:
         if self._guard is None:
-            self._guard = Guard(
+            runs = Guard(
                 self.store,
-                self.durations,
+                DURATIONS,
                 wall_clock=lambda: datetime.now(UTC) + self.clock_ahead,
                 stopping=lambda: self.stopping,
             )
+            self._guard = runs.lasting(self.durations)
         return self._guard
 
     def play(self) -> Report:
@@ -193,6 +194,10 @@ def stopping(scene: Scene) -> None:
     scene.stopping = True
 
 
+def stopped_while_claiming(scene: Scene) -> None:
+    scene.before[0] = lambda: stopping(scene)
+
+
 def forced(scene: Scene) -> None:
     scene.delivery = Delivery(schedule_time=now_text(HOUR))
 
@@ -313,6 +318,7 @@ PATHS: dict[str, Callable[[Scene], None]] = {
     "The record changes under three takeovers": takeover_beaten_thrice,
     "No claim can be made": down,
     "The process was told to stop": stopping,
+    "The process is told to stop while it claims": stopped_while_claiming,
     "A forced run": forced,
     "The local clock was behind": behind,
     "The local clock was ahead": ahead,

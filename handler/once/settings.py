@@ -11,6 +11,7 @@ from once.protocol import Durations
 from once.run import Job
 from once.stack_events import EVENTS, StackEvent, read_stack_events
 from once.stores import Store, open_store
+from once.stores.record import MAX_SECONDS
 
 STORE = "ONCE_STORE"
 LEASE_SECONDS = "ONCE_LEASE_SECONDS"
@@ -115,12 +116,13 @@ def _starts(environment: Mapping[str, str]) -> dict[str, Job]:
 
 def _seconds(environment: Mapping[str, str], name: str, default: int) -> timedelta:
     text = environment.get(name) or str(default)
-    if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= 10**9:
+    if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= MAX_SECONDS:
         _stop(
-            name, f"= {text[:40]!r} is not a number of seconds: give a whole one, 1 to 1000000000"
+            name,
+            f"= {text[:40]!r} is not a number of seconds: give a whole one, 1 to {MAX_SECONDS}",
         )
     return timedelta(seconds=int(text))
 
 
 def _stop(name: str, problem: str) -> NoReturn:
-    raise SystemExit(f"{name} {problem}")
+    raise SystemExit(" ".join(f"{name} {problem}".splitlines()))

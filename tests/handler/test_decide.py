@@ -62,6 +62,15 @@ def test_decision(found: Reading, verdict: Verdict) -> None:
     assert decide(found, "mine", LEASE).verdict is verdict
 
 
+@pytest.mark.parametrize("seconds", [-1, 10**12, 10**18, float("nan"), float("inf"), "60", True])
+def test_lease_that_is_no_length_of_time_is_judged_by_the_readers_own(seconds: object) -> None:
+    record = Record.of({"status": "in_progress", "attempt_id": "other", "lease_seconds": seconds})
+
+    decision = decide(Reading(Versioned(record, Version(1, WRITTEN)), WRITTEN), "mine", LEASE)
+
+    assert decision == (Verdict.IN_PROGRESS, LEASE)
+
+
 def test_live_lease_tells_how_long_it_lasts() -> None:
     decision = decide(reading("in_progress", LEASE_END - timedelta(seconds=7)), "mine", LEASE)
 

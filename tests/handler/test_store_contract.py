@@ -234,6 +234,10 @@ def test_call_without_any_time_left_is_not_made(store: Store, key: Key) -> None:
         "firestore://p",
         "firestore:///d",
         "firestore://p/d/e",
+        "firestore://a project/d",
+        "firestore://user:key@p/d",
+        "firestore://p/d ",
+        "firestore://p/D_B",
     ],
 )
 def test_url_that_is_no_store_is_refused_with_the_forms_that_are(url: str) -> None:
@@ -249,6 +253,26 @@ def test_sqlite_file_that_was_emptied_is_set_up_again(tmp_path: Path) -> None:
     assert path.stat().st_size == 0
 
     assert store.create(Key("run", ("a",)), RECORD, soon()) is not None
+
+
+def test_sqlite_keeps_a_young_claim_whatever_its_record_says(tmp_path: Path) -> None:
+    url, key = f"sqlite:///{tmp_path}/runs.db", Key("run", ("a",))
+    ago = datetime.now(UTC) - timedelta(days=3)
+    assert open_store(url).create(key, replace(RECORD, expire_at=ago), soon()) is not None
+
+    assert open_store(url).read(key, soon()).found is not None
+
+
+@pytest.mark.parametrize("value", ["soon", 12345, True, [], {}])
+def test_time_that_is_none_is_read_as_missing(lab: Lab, value: object) -> None:
+    """On both stores alike, and not as trouble with the store."""
+    key = Delivery().key
+    lab.backend.put(key, {"status": "completed", "attempt_id": "a", "expire_at": value})
+
+    found = lab.backend.store().read(key, soon()).found
+
+    assert found is not None
+    assert found.record.expire_at is None
 
 
 def test_store_says_where_its_records_stand(tmp_path: Path) -> None:

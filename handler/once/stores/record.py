@@ -10,6 +10,10 @@ EXPIRE_AT = "expire_at"
 """The TTL field; infra/ puts the TTL policy on the same name."""
 
 
+MAX_SECONDS = 10**9
+"""The longest lease or retention, some 30 years: what is longer was not meant."""
+
+
 @dataclass(frozen=True)
 class Record:
     """What is stored of a run, an event or a token.
@@ -63,7 +67,8 @@ class Record:
         for name in TIME_FIELDS & own.keys():
             own[name] = _time(own[name])
         lease = own["lease_seconds"]
-        if isinstance(lease, bool) or not isinstance(lease, int | float) or lease < 0:
+        number = isinstance(lease, int | float) and not isinstance(lease, bool)
+        if not number or not 0 <= lease <= MAX_SECONDS:
             own["lease_seconds"] = None
         about = {name: value for name, value in document.items() if name not in _OWN}
         return cls(**own, about=about)

@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,8 @@ _NOW_MS = "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)"
 _PERMANENT = (sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_AUTH)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Firestore's TTL deletes within a day or so; here the expired go when a process opens the file,
-# a day late so that both behave alike.
-_PURGE = f"DELETE FROM records WHERE expire_at_ms < {_NOW_MS} - 86400000"  # noqa: S608
+# a day late so that both behave alike. A claim younger than that stays, whatever its record says.
+_PURGE = f"DELETE FROM records WHERE max(expire_at_ms, time_ms) < {_NOW_MS} - 86400000"  # noqa: S608
 
 
 class SqliteStore(Store):
@@ -171,6 +171,6 @@ def _encode(record: Record) -> str:
 def _decode(text: str) -> Record:
     document = json.loads(text)
     for name in TIME_FIELDS & document.keys():
-        if document[name] is not None:
+        with suppress(TypeError, ValueError):  # as a person wrote it
             document[name] = datetime.fromisoformat(document[name])
     return Record.of(document)

@@ -1,11 +1,13 @@
 """From the setting ONCE_STORE to a store."""
 
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from once.stores.base import Store
 
 FORMS = "firestore://PROJECT/DATABASE or sqlite:///PATH"
+_FIRESTORE = r"[a-z0-9][a-z0-9.:-]*/(\(default\)|[a-z0-9][a-z0-9-]*)"
 
 
 def open_store(url: str) -> Store:
@@ -36,7 +38,7 @@ def open_store(url: str) -> Store:
         if Path(path).is_dir():
             raise ValueError(f"{url!r} is a directory: give the path of a file")
         return SqliteStore(Path(path))
-    if parts.scheme == "firestore" and parts.netloc and path and "/" not in path:
+    if parts.scheme == "firestore" and re.fullmatch(_FIRESTORE, f"{parts.netloc}/{path}"):
         # Imported here so that a handler on SQLite does not load Google's client.
         try:
             from once.stores.firestore import FirestoreStore

@@ -1,6 +1,7 @@
 """Settings that are JSON, parsed strictly; messages continue a line that names the setting."""
 
 import json
+import math
 from typing import Any
 
 
@@ -14,7 +15,10 @@ def parse_object(text: str, what: str) -> dict[str, Any]:
     """
     try:
         value = json.loads(
-            text or "{}", object_pairs_hook=_no_repeats, parse_constant=_no_constants
+            text or "{}",
+            object_pairs_hook=_no_repeats,
+            parse_constant=_no_constants,
+            parse_float=_finite,
         )
     except RecursionError:
         raise ValueError("is nested too deeply") from None
@@ -29,6 +33,12 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError(f"has a key twice in one object, among {', '.join(sorted(found))}")
+    return found
+
+
+def _finite(number: str) -> float:
+    if math.isinf(found := float(number)):
+        raise ValueError(f"has {number}, which is too large a number")
     return found
 
 

@@ -204,6 +204,7 @@ def test_process_on_sqlite_makes_its_file_on_the_first_delivery(tmp_path: Path) 
             "ONCE_EVENTS has a key twice",
         ),
         ({"ONCE_EVENTS": '{"a": {"type": ""}}'}, "ONCE_EVENTS a.type"),
+        ({"ONCE_EVENTS": '{"a\\nb": {"type": ""}}'}, "ONCE_EVENTS a b.type"),
         ({"ONCE_EVENTS": '{"a": {"type": "t", "maxAgeSeconds": 1e99}}'}, "ONCE_EVENTS a.maxAge"),
         ({"ONCE_LEASE_SECONDS": "9" * 5000}, "ONCE_LEASE_SECONDS"),
         ({"ONCE_LEASE_SECONDS": "5m"}, "ONCE_LEASE_SECONDS"),

@@ -147,16 +147,16 @@ class _Fields:
 
 
 def _base_url(api: str, url: object) -> str:
-    parts = urlsplit(url) if isinstance(url, str) else None
-    if (
-        not isinstance(url, str)
-        or parts is None
-        or parts.scheme not in ("http", "https")
-        or not parts.hostname
-        or parts.query
-        or parts.fragment
-    ):
-        raise ValueError(f"{json.dumps(api)} = {url!r} must be a base URL: https://HOST")
+    wrong = ValueError(f"{json.dumps(api)} = {url!r} must be a base URL: https://HOST")
+    if not isinstance(url, str) or not re.fullmatch(r"https?://[\w.:/\[\]~%-]+", url, re.ASCII):
+        raise wrong
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise wrong from None
+    if not parts.hostname or port == 0:
+        raise wrong
     if parts.scheme == "http" and not _is_loopback(parts.hostname):
         raise ValueError(
             f"{json.dumps(api)} = {url!r} has no TLS: http is for stand-ins on loopback "

@@ -118,7 +118,8 @@ class Starter:
     def _look(self, run: Run) -> str | None:
         """Return the name of the operation that carries this run's token."""
         since = _since(run)
-        until = time.monotonic() + LOOK_SECONDS
+        seconds = min(LOOK_SECONDS, run.remaining().total_seconds())
+        until = time.monotonic() + seconds
         call = self._target.look(since)
         query = dict(call.query)
         while (left := until - time.monotonic()) > 0:
@@ -135,7 +136,7 @@ class Starter:
             if token is None or any(_is_older(each, since) for each in operations):
                 return None
             query["pageToken"] = token
-        raise Lost(f"the list was too long to be read in {LOOK_SECONDS:.0f} s")
+        raise Lost(f"the list was too long to be read in {seconds:.0f} s")
 
     def _refusal(self, error: Refused, doing: str, role: str) -> Exception:
         """Return what a definite no means for the run.

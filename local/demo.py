@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from infra import contract
 from infra.config import ConfigError
@@ -34,7 +33,6 @@ ROOT = Path(__file__).resolve().parent.parent
 _INSTANCES = 2
 _SHOWN_SEED = 44
 """It gives each of the example jobs the faults at which it is worth looking."""
-_WARM_UP_SECONDS = 60.0
 _AT_ONCE = 24
 """Runs and messages that are played at the same time; most of them wait."""
 
@@ -133,7 +131,6 @@ def _bring_emulators(store: str, messages: bool, screen: Screen, closing: ExitSt
     """
     if store == "firestore":
         os.environ["FIRESTORE_EMULATOR_HOST"] = closing.enter_context(firestore_emulator())
-        _warm_up_firestore()
     if not messages:
         return None
     try:
@@ -143,27 +140,6 @@ def _bring_emulators(store: str, messages: bool, screen: Screen, closing: ExitSt
         return None
     os.environ["PUBSUB_EMULATOR_HOST"] = host
     return host
-
-
-def _warm_up_firestore() -> None:
-    """Let the emulator load what it needs, which the first claim must not wait for.
-
-    A cold one may take longer for its first write than the handler waits.
-    """
-    # Imported here: it takes a second, which SQLite need not wait for.
-    from google.api_core.exceptions import GoogleAPIError
-    from google.cloud import firestore
-
-    document = firestore.Client(project="warm-up").collection("warm-up").document("record")
-    patience: Mapping[str, Any] = {"retry": None, "timeout": _WARM_UP_SECONDS}
-    try:
-        document.set({"n": 1}, **patience)
-        written = document.update({"n": 2}, **patience)
-        document.get(**patience)
-        document.delete(firestore.LastUpdateOption(written.update_time), **patience)
-    except GoogleAPIError as error:
-        host = os.environ["FIRESTORE_EMULATOR_HOST"]
-        raise ToolError(f"the Firestore emulator at {host} does not answer: {error}") from error
 
 
 def _end(player: Player, sites: Iterable[Site], pool: ThreadPoolExecutor) -> None:

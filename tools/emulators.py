@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools import tether
@@ -18,10 +19,52 @@ from tools.cache import ToolError
 _START_SECONDS = 60
 """A JVM on a busy machine; seen: 2 to 6 s."""
 
-# Read until they answer, and not "/": the first call that touches data makes the JVM load, for a
-# second or more, what all later ones use, and nobody who is given an emulator should wait for it.
-_FIRESTORE_DATA = "/v1/projects/warm-up/databases/(default)/documents/none/none"
-_PUBSUB_DATA = "/v1/projects/warm-up/topics"
+_SILENT = (OSError, http.client.HTTPException)
+
+
+@dataclass(frozen=True)
+class _Emulator:
+    """What is to know of one.
+
+    Parameters
+    ----------
+    name
+        The service that it stands for.
+    variable
+        The environment variable that names a running one.
+    component
+        Its name in the Google Cloud CLI.
+    jar, main
+        Where its jar stands in there, as a pattern, and what starts it.
+    data
+        Read until it answers, and not ``/``: the first call that touches data makes the JVM load,
+        for a second or more, what all later ones use, and nobody should be given one before.
+    """
+
+    name: str
+    variable: str
+    component: str
+    jar: str
+    main: Sequence[str]
+    data: str
+
+
+_FIRESTORE = _Emulator(
+    "Firestore",
+    "FIRESTORE_EMULATOR_HOST",
+    "cloud-firestore-emulator",
+    "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar",
+    ("com.google.cloud.datastore.emulator.firestore.CloudFirestore", "start"),
+    "/v1/projects/warm-up/databases/(default)/documents/none/none",
+)
+_PUBSUB = _Emulator(
+    "Pub/Sub",
+    "PUBSUB_EMULATOR_HOST",
+    "pubsub-emulator",
+    "platform/pubsub-emulator/lib/cloud-pubsub-emulator-*.jar",
+    ("com.google.cloud.pubsub.testing.v1.Main",),
+    "/v1/projects/warm-up/topics",
+)
 
 
 @contextmanager
@@ -32,20 +75,15 @@ def firestore_emulator() -> Iterator[str]:
     ------
     str
         ``host:port``, the value for ``FIRESTORE_EMULATOR_HOST``: what that variable says already,
-        or else an emulator of our own, which ends with the block or with this process.
+        or else an emulator of our own, which ends with the block or with this process. It has
+        answered a call already.
 
     Raises
     ------
     ToolError
-        Without either; the message says how to get one.
+        Without either; the message says how to get one, or which one does not answer.
     """
-    with _emulator(
-        "FIRESTORE_EMULATOR_HOST",
-        "cloud-firestore-emulator",
-        "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar",
-        ("com.google.cloud.datastore.emulator.firestore.CloudFirestore", "start"),
-        _FIRESTORE_DATA,
-    ) as host:
+    with _running(_FIRESTORE) as host:
         yield host
 
 
@@ -61,26 +99,25 @@ def pubsub_emulator() -> Iterator[str]:
     Raises
     ------
     ToolError
-        Without either; the message says how to get one.
+        Without either; the message says how to get one, or which one does not answer.
     """
-    with _emulator(
-        "PUBSUB_EMULATOR_HOST",
-        "pubsub-emulator",
-        "platform/pubsub-emulator/lib/cloud-pubsub-emulator-*.jar",
-        ("com.google.cloud.pubsub.testing.v1.Main",),
-        _PUBSUB_DATA,
-    ) as host:
+    with _running(_PUBSUB) as host:
         yield host
 
 
 @contextmanager
-def _emulator(
-    variable: str, component: str, jar: str, main: Sequence[str], data: str
-) -> Iterator[str]:
+def _running(emulator: _Emulator) -> Iterator[str]:
+    variable, component = emulator.variable, emulator.component
     if host := os.environ.get(variable):
+        try:
+            _ask(emulator, host)
+        except _SILENT as error:
+            raise ToolError(
+                f"the {emulator.name} emulator at {host} does not answer: {error}"
+            ) from error
         yield host
         return
-    java, found = shutil.which("java"), _jar(jar)
+    java, found = shutil.which("java"), _jar(emulator.jar)
     if java is None or found is None:
         raise ToolError(
             f"needs Java and the {component} of the Google Cloud CLI "
@@ -94,10 +131,11 @@ def _emulator(
     for _ in range(3):
         port = free_port()
         # The jar and not the CLI's script: that script stays in front of the JVM as a shell.
-        command = [java, "-Duser.language=en", "-cp", str(found), *main]
+        command = [java, "-Duser.language=en", "-cp", str(found), *emulator.main]
         with tether.running([*command, "--host=127.0.0.1", f"--port={port}"]) as process:
-            if _answers(process, port, data):
-                yield f"127.0.0.1:{port}"
+            host = f"127.0.0.1:{port}"
+            if _answers(process, emulator, host):
+                yield host
                 return
     raise ToolError(f"the {component} ended at its start three times; try by hand: {command}")
 
@@ -115,19 +153,28 @@ def _jar(pattern: str) -> Path | None:
     return next(Path(gcloud).resolve().parents[1].glob(pattern), None) if gcloud else None
 
 
-def _answers(process: subprocess.Popen[bytes], port: int, data: str) -> bool:
-    """Wait until the emulator answers with data or that there is none; False where it ended."""
+def _answers(process: subprocess.Popen[bytes], emulator: _Emulator, host: str) -> bool:
+    """Wait until the emulator answers; False where it ended instead."""
     until = time.monotonic() + _START_SECONDS
     while time.monotonic() < until:
         if process.poll() is not None:
             return False
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_START_SECONDS)
         try:
-            connection.request("GET", data)
-            if connection.getresponse().status in (http.client.OK, http.client.NOT_FOUND):
-                return True
-        except (OSError, http.client.HTTPException):
+            _ask(emulator, host)
+        except _SILENT:
             time.sleep(0.1)
-        finally:
-            connection.close()
+        else:
+            return True
     return False
+
+
+def _ask(emulator: _Emulator, host: str) -> None:
+    """Read something; that nothing is there is an answer too."""
+    connection = http.client.HTTPConnection(host, timeout=_START_SECONDS)
+    try:
+        connection.request("GET", emulator.data)
+        status = connection.getresponse().status
+    finally:
+        connection.close()
+    if status not in (http.client.OK, http.client.NOT_FOUND):
+        raise http.client.HTTPException(f"HTTP {status}")

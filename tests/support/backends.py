@@ -131,15 +131,6 @@ class FirestoreBackend(Backend):
         self._client._firestore_api_internal = FirestoreClient(
             transport=FirestoreGrpcTransport(channel=grpc.insecure_channel(host))
         )
-        self._warm_up()
-
-    def _warm_up(self) -> None:
-        """Let the emulator, a JVM, load what it needs: its first calls take seconds."""
-        key = Key("run", ("warm-up",))
-        for _ in range(20):
-            self.put(key, {"status": "in_progress"})
-            self.get(key)
-            self.delete(key)
 
     def env(self) -> dict[str, str]:
         return {**super().env(), "FIRESTORE_EMULATOR_HOST": self.host}

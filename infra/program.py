@@ -15,7 +15,7 @@ from infra.database import Database
 from infra.events import EventSources, handler_setting
 from infra.image import Image
 from infra.model import PROXY, SCHEDULER, Job, PubSubSource, StackConfig
-from infra.reading import Problem, written
+from infra.reading import Problems, written
 from infra.scheduler import Scheduler
 from infra.service import RunService, as_json
 from infra.workflow import ExampleWorkflow
@@ -80,20 +80,20 @@ def _told(config: StackConfig, service: str) -> Mapping[str, str]:
 
 
 def _check_sizes(told: Mapping[str, Mapping[str, str]]) -> None:
-    keys = {contract.STARTS: "jobs", contract.EVENTS: "events"}
-    problems = []
+    problems = Problems()
     for service, variables in told.items():
-        for variable, key in keys.items():
+        key, more = ("jobs", "stacks") if service == PROXY else ("events", "services")
+        for variable, value in variables.items():
             try:
-                values.variable_value(variables.get(variable, ""))
+                values.variable_value(value)
             except ValueError as error:
-                reason = (
+                problems.add(
+                    key,
                     f"as {variable} what the service {service} is told {error}, Cloud Run's limit: "
-                    f"spread the {key} over more {'stacks' if service == PROXY else 'services'}"
+                    f"spread the {key} over more {more}",
                 )
-                problems.append(Problem(key, reason))
-    if problems:
-        raise ConfigError(problems)
+    if problems.found:
+        raise ConfigError(problems.found)
 
 
 def show(config: StackConfig) -> None:

@@ -197,9 +197,9 @@ class Section:
         """Return those of `keys` that have a value."""
         return [key for key in keys if self.raw.get(key) not in (None, "")]
 
-    def has(self, key: str) -> bool:
-        """Tell whether a mapping is given under `key`; one that was left empty is one."""
-        return self.raw.get(key, "") != ""
+    def mappings(self, keys: Iterable[str]) -> list[str]:
+        """Return those of `keys` under which `section` finds a mapping, empty or not."""
+        return [key for key in keys if self.raw.get(key, "") != ""]
 
     def get(self, key: str, check: Callable[[object], T], default: D) -> T | D:
         """Return the checked value of `key`, or `default` where it is absent or wrong."""
@@ -244,10 +244,9 @@ class Section:
         return {str(name): value for name, value in given.items() if isinstance(value, str)}
 
     def section(self, key: str) -> "Section | None":
-        """Return the mapping under `key`, or None where there is none."""
-        raw = self.get(key, mapping, None)
-        if raw is None and self.has(key) and self.raw[key] is None:
-            raw = {}
+        """Return the mapping under `key`, or None where there is none; `key:` is an empty one."""
+        empty: Mapping[str, object] | None = {} if self.raw.get(key, "") is None else None
+        raw = self.get(key, mapping, empty)
         return None if raw is None else Section(raw, self.at(key), self.problems)
 
     def named(self, key: str, what: str) -> "Iterator[tuple[str, Section]]":

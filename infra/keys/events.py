@@ -75,7 +75,7 @@ class EventReader:
                 f"at most, or move {name} to a service of its own",
                 written(timing_.timeout),
             )
-        kinds = [key for key in ("pubsub", "eventarc") if section.has(key)]
+        kinds = section.mappings(("pubsub", "eventarc"))
         pubsub, eventarc = section.section("pubsub"), section.section("eventarc")
         max_age = section.get("maxAge", values.positive, None)
         max_attempts = section.get("maxAttempts", whole(1, 100), None)

@@ -103,8 +103,7 @@ class JobReader:
     def _target(
         self, section: Section, start: Start | None, app_engine: AppEngine | None
     ) -> str | None:
-        named = section.given(["service"])
-        named += [key for key in ("start", "appEngine") if section.has(key)]
+        named = [*section.given(["service"]), *section.mappings(["start", "appEngine"])]
         if len(named) > 1:
             self.problems.add(section.path, f"has more than one target: {listed(named)}")
         if named in ([], ["service"]):

@@ -39,7 +39,7 @@ class StartReader:
         }
         targets = {key: start.section(key) for key in kinds}
         start.finish()
-        given = [key for key in kinds if start.has(key)]
+        given = start.mappings(kinds)
         if len(given) != 1:
             start.problems.add(start.path, f"needs exactly one of {listed(kinds)}")
             return None

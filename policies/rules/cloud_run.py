@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from . import schema
 from .grants import PUBLIC, members
 from .reading import UNKNOWN, Resource, seconds
-from .rule import ADVISORY, ALLOW, SAYS_SO_KNOWN_FIRST, Knob, is_allowed, resource_rule
+from .rule import ADVISORY, ALLOW, SAYS_SO_KNOWN_FIRST, is_allowed, resource_rule, texts
 from .stack import leases, request_timeout, variables
 
 SERVICES = (schema.RUN_SERVICE, schema.RUN_SERVICE_V1)
@@ -152,16 +152,7 @@ def image_digest(resource: Resource) -> Iterator[str]:
     " (functions: secret_environment_variables; in this template: `secrets` on the service).",
     unknown="A variable is judged by its name first; a value that is not known yet is then taken"
     " for another resource's output and passes.",
-    knobs={
-        "allowed": Knob(
-            [],
-            {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Variables that hold no secret though their name looks like it.",
-            },
-        )
-    },
+    knobs={"allowed": texts("Variables that hold no secret though their name looks like it.")},
 )
 def no_plain_secrets(resource: Resource) -> Iterator[str]:
     for name, value in _plain_variables(resource):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from . import schema
 from .reading import Resource
-from .rule import ADVISORY, Knob, resource_rule
+from .rule import ADVISORY, resource_rule, texts
 
 _ACCOUNTS = {
     schema.TRIGGER: "serviceAccount",
@@ -45,13 +45,8 @@ def own_account(resource: Resource) -> Iterator[str]:
     fix="Drop events older than a limit in the code, and give the limit in the environment variable"
     " MAX_AGE_SECONDS.",
     knobs={
-        "variables": Knob(
-            ["MAX_AGE_SECONDS"],
-            {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Environment variables that give the age limit; one is enough.",
-            },
+        "variables": texts(
+            "Environment variables that give the age limit; one is enough.", ["MAX_AGE_SECONDS"]
         )
     },
 )

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from . import protocol, schema
 from .reading import Resource, Stack, known_first, seconds
-from .rule import ADVISORY, Knob, resource_rule, stack_rule
+from .rule import ADVISORY, Knob, resource_rule, stack_rule, texts
 from .stack import (
     covers_its_timeout,
     job_deadline,
@@ -28,14 +28,9 @@ _EVERY_FIELD = "*"
 _EVERY_COLLECTION = "__default__"
 _NARROWED = re.compile(r"resource\.name\s*==\s*[\"']projects/[^/]+/databases/[^/\"']+[\"']")
 
-_COLLECTIONS = Knob(
-    [],
-    {
-        "type": "array",
-        "items": {"type": "string"},
-        "description": "Collections to look for in every database of the stack; empty: those that"
-        " the services name by ONCE_STORE.",
-    },
+_COLLECTIONS = texts(
+    "Collections to look for in every database of the stack; empty: those that"
+    " the services name by ONCE_STORE."
 )
 
 
@@ -121,10 +116,7 @@ def retention(stack: Stack) -> Iterator[tuple[Resource, str]]:
     " indexes to the timestamp fields.",
     knobs={
         "collections": _COLLECTIONS,
-        "fields": Knob(
-            list(protocol.TIMESTAMP_FIELDS),
-            {"type": "array", "items": {"type": "string"}, "description": "The timestamp fields."},
-        ),
+        "fields": texts("The timestamp fields.", protocol.TIMESTAMP_FIELDS),
     },
 )
 def timestamps_unindexed(stack: Stack) -> Iterator[tuple[Resource, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from . import schema
 from .grants import PUBLIC, members
 from .reading import Resource
-from .rule import ADVISORY, REMEDIATE, SAYS_SO_KNOWN_FIRST, Knob, resource_rule
+from .rule import ADVISORY, REMEDIATE, SAYS_SO_KNOWN_FIRST, Knob, resource_rule, texts
 
 _LISTED_ACLS = (schema.BUCKET_ACL, schema.DEFAULT_OBJECT_ACL, schema.OBJECT_ACL)
 _SINGLE_ACLS = (schema.BUCKET_ACCESS, schema.DEFAULT_OBJECT_ACCESS, schema.OBJECT_ACCESS)
@@ -24,14 +24,8 @@ _PUBLIC_ACLS = frozenset({"publicRead", "publicReadWrite", "authenticatedRead"})
     " pays for every call.",
     fix="Move the resource to an allowed region, or allow its region in the pack's configuration.",
     knobs={
-        "allowed": Knob(
-            [],
-            {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Allowed regions and multi-regions; europe-* allows all that begin"
-                " so. Empty: all.",
-            },
+        "allowed": texts(
+            "Allowed regions and multi-regions; europe-* allows all that begin so. Empty: all."
         )
     },
 )

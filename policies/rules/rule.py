@@ -7,7 +7,7 @@ the page alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, cast
@@ -61,6 +61,12 @@ class Knob:
 
     default: Any
     schema: Mapping[str, Any]
+
+
+def texts(description: str, default: Sequence[str] = ()) -> Knob:
+    """Return a setting that is a list of texts."""
+    schema = {"type": "array", "items": {"type": "string"}, "description": description}
+    return Knob(list(default), schema)
 
 
 ALLOW = {

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from . import protocol, schema
 from .reading import Resource, Stack, duration, known_first, seconds
-from .rule import ADVISORY, ALLOW, Knob, is_allowed, resource_rule, stack_rule
+from .rule import ADVISORY, ALLOW, Knob, is_allowed, resource_rule, stack_rule, texts
 from .stack import (
     covers_its_timeout,
     hangs_up_first,
@@ -120,14 +120,9 @@ def https(job: Resource) -> Iterator[str]:
     unknown="A token that is not known yet is there, and passes: only its absence is a violation."
     " A URL that is not known yet is taken for that of an own service.",
     knobs={
-        "ownHosts": Knob(
-            [],
-            {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Domains of your own in front of your services, such as"
-                " *.acme.example. Hosts of Google Cloud need no mention.",
-            },
+        "ownHosts": texts(
+            "Domains of your own in front of your services, such as"
+            " *.acme.example. Hosts of Google Cloud need no mention."
         )
     },
 )
@@ -193,14 +188,7 @@ def oidc_audience(job: Resource) -> Iterator[str]:
     " Where the whole map is not known, the preview says that the rule could not run.",
     knobs={
         **ALLOW,
-        "headers": Knob(
-            list(protocol.IDENTITY_HEADERS),
-            {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Headers that a job must send.",
-            },
-        ),
+        "headers": texts("Headers that a job must send.", protocol.IDENTITY_HEADERS),
     },
 )
 def identity_headers(stack: Stack) -> Iterator[tuple[Resource, str]]:

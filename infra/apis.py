@@ -11,13 +11,12 @@ _ALWAYS = ("cloudscheduler", "firestore", "iam", "run")
 def needed(config: StackConfig) -> tuple[str, ...]:
     """Return the names of the APIs that this configuration uses, without `.googleapis.com`."""
     starts = config.starts.values()
+    triggers = any(isinstance(event.source, EventarcSource) for event in config.events)
     conditional = {
         "artifactregistry": config.image is None,
         "cloudbuild": any(isinstance(start, BuildTrigger) for start in starts),
-        "eventarc": any(isinstance(event.source, EventarcSource) for event in config.events),
-        "eventarcpublishing": any(
-            isinstance(event.source, EventarcSource) for event in config.events
-        ),
+        "eventarc": triggers,
+        "eventarcpublishing": triggers,
         "monitoring": config.alert_channels is not None,
         "pubsub": bool(config.events),
         "secretmanager": any(service.secrets for service in config.services.values()),

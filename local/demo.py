@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -11,6 +10,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 
 from infra import contract
 from infra.config import ConfigError
@@ -211,9 +211,11 @@ def _introduce(
 
 
 def _folder() -> Path:
-    (ROOT / ".local").mkdir(exist_ok=True)
-    stamp = datetime.now(UTC).strftime("%m%d-%H%M%S-")
-    return Path(tempfile.mkdtemp(prefix=stamp, dir=ROOT / ".local"))
+    """Make the folder of this run; databases and topics are called after it."""
+    stamp = datetime.now(UTC).strftime("%m%d-%H%M%S")
+    folder = ROOT / ".local" / f"{stamp}-{token_hex(4)}"
+    folder.mkdir(mode=0o700, parents=True)
+    return folder
 
 
 def _shown(path: Path) -> str:
